@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import SymmetricalLogLocator
 from PIL import Image
 
-from diverse_mha.analysis.figures import COLOURS, MARKERS, STYLE, Plot, drawn, new_figure
+from diverse_mha.analysis.figures import COLOURS, MARKERS, STYLE, Plot, new_figure, render_plot
 from diverse_mha.common.files import write_files
 from diverse_mha.evaluation.comparison.systems import System
 from experiments.packed import HEADS, Kept
@@ -36,7 +36,7 @@ def draw(rows: Rows, systems: Sequence[System], folder: Path) -> list[Path]:
             "study-diversity": quality_against_diversity(rows, systems),
         }
     files = {
-        folder / f"{name}.png": _palette(drawn(Plot(name, name, "", figure), ("png",))["png"])
+        folder / f"{name}.png": _palette(render_plot(Plot(name, name, "", figure), ("png",))["png"])
         for name, figure in figures.items()
     }
     write_files(files)

@@ -1,7 +1,7 @@
-"""How much attention heads differ: measures on plain tensors, and whole checkpoints.
+"""Head analysis: similarity (CKA, SVCCA, JSD), attention entropy, importance, pruning, report.
 
-What is imported here needs no fairseq. Reading checkpoints and data does:
-``diverse_mha.evaluation.checkpoints``.
+The measures exported here take plain tensors and need no fairseq. ``run`` measures a checkpoint
+over a split, which needs fairseq.
 """
 
 from diverse_mha.measures.attention_weights import Sharpness, attention_entropy, jensen_shannon

@@ -1,6 +1,6 @@
-"""Head ablation with an activation cache, and the token loss of every sentence.
+"""Head ablation with an activation cache, and the token loss of each sentence.
 
-Changes the outputs of single heads and recomputes only the layers above them.
+Replaces the output of one head (by zeros or its mean) and recomputes only the layers above it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -52,18 +52,18 @@ def run_model(model: nn.Module, sample: dict) -> Tensor:
 def gated(site: Site, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """Apply ``change`` to a module's head outputs (B, T, H, D) before the aggregation."""
 
-    def changed(_, args: tuple) -> tuple:
+    def hook(_, args: tuple) -> tuple:
         return _change(site, change, args)
 
-    handle = site.attention.out_proj.register_forward_pre_hook(changed)
+    handle = site.attention.out_proj.register_forward_pre_hook(hook)
     try:
         yield
     finally:
         handle.remove()
 
 
-class Recording:
-    """What the modules of a model return for a batch, so that parts of it can run again.
+class ActivationCache:
+    """Activation cache of one batch: a head is ablated without recomputing the layers below.
 
     Attributes:
         output: what :func:`run_model` returned.
@@ -72,13 +72,15 @@ class Recording:
     def __init__(self, model: nn.Module, sample: dict):
         self._model, self._sample = model, sample
         self._sites = sites_of(model)
-        self._kept: dict[nn.Module, Any] = {}
-        self._merged: dict[nn.Module, tuple] = {}
-        kept = [module for site in self._sites for module in (site.layer, site.attention)]
-        kept += [model.encoder] if hasattr(model, "encoder") else []
-        handles = [module.register_forward_hook(self._keep) for module in dict.fromkeys(kept)]
+        self._results: dict[nn.Module, Any] = {}
+        self._out_proj_inputs: dict[nn.Module, tuple] = {}
+        modules = [module for site in self._sites for module in (site.layer, site.attention)]
+        modules += [model.encoder] if hasattr(model, "encoder") else []
+        handles = [
+            module.register_forward_hook(self._save_result) for module in dict.fromkeys(modules)
+        ]
         handles += [
-            site.attention.out_proj.register_forward_pre_hook(self._keep_merged)
+            site.attention.out_proj.register_forward_pre_hook(self._save_out_proj_input)
             for site in self._sites
         ]
         try:
@@ -87,24 +89,24 @@ class Recording:
             for handle in handles:
                 handle.remove()
 
-    def _keep(self, module: nn.Module, _, result: Any) -> None:
-        self._kept[module] = result
+    def _save_result(self, module: nn.Module, _, result: Any) -> None:
+        self._results[module] = result
 
-    def _keep_merged(self, module: nn.Module, args: tuple) -> None:
-        self._merged[module] = args
+    def _save_out_proj_input(self, module: nn.Module, args: tuple) -> None:
+        self._out_proj_inputs[module] = args
 
-    def again(self, site: Site, change: Callable[[Tensor], Tensor]) -> Tensor:
-        """Run the model with ``change`` applied to a module's heads (B, T, H, D).
+    def ablate(self, site: Site, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """Run the model with ``change`` applied to a module's head outputs (B, T, H, D).
 
-        What does not follow from it is not computed again: the layers below, the encoder for a
-        change in the decoder, and the attention itself.
+        Cached results replace the layers below, the module's attention weights and, for a module of
+        the decoder, the encoder.
         """
-        answers = {module: self._kept[module] for module in self._unchanged(site)}
-        merged = self._merged[site.attention.out_proj]
+        cached = {module: self._results[module] for module in self._unchanged(site)}
+        merged = self._out_proj_inputs[site.attention.out_proj]
         output = site.attention.out_proj(*_change(site, change, merged))
-        answers[site.attention] = self._kept[site.attention]._replace(output=output)
-        forwards = {m: lambda *_, a=a, **__: a for m, a in answers.items()}
-        with _replaced(forwards):
+        cached[site.attention] = self._results[site.attention]._replace(output=output)
+        forwards = {m: lambda *_, a=a, **__: a for m, a in cached.items()}
+        with _patched_forwards(forwards):
             return run_model(self._model, self._sample)
 
     def _unchanged(self, site: Site) -> Iterator[nn.Module]:
@@ -127,38 +129,38 @@ def _change(site: Site, change: Callable[[Tensor], Tensor], args: tuple) -> tupl
 
 
 @contextmanager
-def recomputing_nothing(model: nn.Module) -> Iterator[None]:
-    """Turn off activation checkpointing, so that gates get gradients."""
+def activation_checkpointing_off(model: nn.Module) -> Iterator[None]:
+    """Disable activation checkpointing, under which gates get no gradients."""
     layers = {site.layer for site in sites_of(model) if "forward" in vars(site.layer)}
-    with _replaced({layer: MethodType(type(layer).forward, layer) for layer in layers}):
+    with _patched_forwards({layer: MethodType(type(layer).forward, layer) for layer in layers}):
         yield
 
 
 @contextmanager
-def _replaced(forwards: Mapping[nn.Module, Callable]) -> Iterator[None]:
-    """Replace the ``forward`` of modules."""
-    own = {module: vars(module).get("forward") for module in forwards}
+def _patched_forwards(forwards: Mapping[nn.Module, Callable]) -> Iterator[None]:
+    """Patch the ``forward`` of modules, and restore it on exit."""
+    originals = {module: vars(module).get("forward") for module in forwards}
     try:
         for module, forward in forwards.items():
             module.forward = forward
         yield
     finally:
-        for module, forward in own.items():
+        for module, forward in originals.items():
             del module.forward
             if forward is not None:
                 module.forward = forward
 
 
-ROWS = 1024  # words whose logits are there at once
+ROWS = 1024  # rows of logits in memory at once
 
 
-def sentence_losses(model: nn.Module, sample: dict, found: Tensor) -> tuple[Tensor, Tensor]:
+def sentence_losses(model: nn.Module, sample: dict, output: Tensor) -> tuple[Tensor, Tensor]:
     """Return the loss of every sentence and its number of tokens.
 
     Args:
         model: a translation model, a language model, or a classifier.
         sample: fairseq's batch.
-        found: what ``ablation.run_model`` returned for it.
+        output: of :func:`run_model` for the batch.
 
     Returns:
         Negative log-likelihood in nats, summed over the tokens of a sentence, and their number:
@@ -166,24 +168,24 @@ def sentence_losses(model: nn.Module, sample: dict, found: Tensor) -> tuple[Tens
     """
     target = sample["target"]
     if not hasattr(model, "decoder"):
-        losses = F.cross_entropy(found, target.view(-1), reduction="none").double()
+        losses = F.cross_entropy(output, target.view(-1), reduction="none").double()
         return losses, torch.ones_like(losses)
     real = target.ne(model.decoder.padding_idx)  # (B, T)
-    losses = _token_losses(model, found[real], target[real])
+    losses = _token_losses(model, output[real], target[real])
     counts = real.sum(dim=1)
     rows = torch.arange(len(target), device=target.device).repeat_interleave(counts)
     sums = losses.new_zeros(len(target), dtype=torch.float64)
     return sums.index_add_(0, rows, losses.double()), counts.double()
 
 
-def total_loss(model: nn.Module, sample: dict, found: Tensor) -> Tensor:
-    """Return the sum of the losses for a backward pass, without the logits of a whole batch."""
+def total_loss(model: nn.Module, sample: dict, output: Tensor) -> Tensor:
+    """Return the summed loss for a backward pass, without storing the logits of the whole batch."""
     plain = hasattr(model, "decoder") and model.decoder.adaptive_softmax is None
     weight = model.output_weight() if plain else None
     if weight is None:
-        return sentence_losses(model, sample, found)[0].sum()
+        return sentence_losses(model, sample, output)[0].sum()
     padding, target = model.decoder.padding_idx, sample["target"]
-    return fused_label_smoothed_loss(found, weight.detach(), target, 0.0, padding)[0]
+    return fused_label_smoothed_loss(output, weight.detach(), target, 0.0, padding)[0]
 
 
 def _token_losses(model: nn.Module, features: Tensor, words: Tensor) -> Tensor:
@@ -197,10 +199,10 @@ def _token_losses(model: nn.Module, features: Tensor, words: Tensor) -> Tensor:
 
 
 def _adaptive_losses(softmax: nn.Module, features: Tensor, words: Tensor) -> Tensor:
-    (first, *bands), (of_first, *of_bands) = softmax(features, words)
-    losses = F.cross_entropy(first, of_first, reduction="none")
-    _, places = softmax.adapt_target(words)
-    for rows, logits, of in zip(places, bands, of_bands, strict=True):
+    (head, *bands), (head_target, *band_targets) = softmax(features, words)
+    losses = F.cross_entropy(head, head_target, reduction="none")
+    _, rows_by_band = softmax.adapt_target(words)
+    for rows, logits, target in zip(rows_by_band, bands, band_targets, strict=True):
         if rows is not None:
-            losses = losses.index_add(0, rows, F.cross_entropy(logits, of, reduction="none"))
+            losses = losses.index_add(0, rows, F.cross_entropy(logits, target, reduction="none"))
     return losses

@@ -1,4 +1,4 @@
-"""Compares the heads of a model with those of another, such as a single-head one."""
+"""Cross-model similarity (``--against``): SVCCA and CKA between the heads of two models."""
 
 import torch
 
@@ -18,12 +18,12 @@ from diverse_mha.measures.similarity import (
 def check_same_data(
     loaded: Loaded, other: Loaded, depths: dict, other_depths: dict, selection: Selection
 ) -> None:
-    """Raise an error if two models do not read the same positions of the same data."""
+    """Raise an error if two models differ in languages or the other lacks a selected component."""
     directions = [
         tuple(getattr(model.task.cfg, f"{side}_lang", None) for side in ("source", "target"))
         for model in (loaded, other)
     ]
-    missing = [c for c in selection.chosen(depths) if c not in other_depths]
+    missing = [c for c in selection.components_of(depths) if c not in other_depths]
     if directions[0] != directions[1] or missing:
         raise UserError(
             f"--against {other.path}: does not read the same data as {loaded.path}; give a model "
@@ -32,11 +32,10 @@ def check_same_data(
 
 
 class AgainstMeter:
-    """Similarity of the last layer of each component to that of another model.
+    """Similarity of each component's last layer to the same layer of another model.
 
-    Yun et al. 2021, Table 2: the responses of two models to the same positions. ``together``
-    takes all heads of the model side by side as one set of responses, ``heads`` each head by
-    itself; the other model's heads are always side by side.
+    Yun et al. 2021, Table 2: the responses of two models to the same positions, with all heads of
+    the model concatenated, and with each head alone. The other model's heads are concatenated.
     """
 
     def __init__(self, selection: Selection):
@@ -48,24 +47,23 @@ class AgainstMeter:
         self, states: dict[str, list[HeadStates]], other: dict[str, list[HeadStates]]
     ) -> None:
         """Add both models' outputs of a batch."""
-        for component in self._selection.chosen(states):
-            own = real_rows(states[component][-1])
-            rows = torch.cat((own, real_rows(other[component][-1]).to(own)), dim=1)
+        for component in self._selection.components_of(states):
+            outputs = real_rows(states[component][-1])
+            rows = torch.cat((outputs, real_rows(other[component][-1]).to(outputs)), dim=1)
             if component not in self._moments:
                 self._moments[component] = Moments(rows.size(1), rows.device)
                 heads = states[component][-1].outputs.size(1)
-                self._shape[component] = (own.size(1), heads, len(states[component]))
+                self._shape[component] = (outputs.size(1), heads, len(states[component]))
             self._moments[component].update(rows)
 
     def result(self) -> dict[str, dict]:
-        """Return, by component, ready for JSON.
+        """Return the results by component, ready for JSON.
 
-        ``layer``; ``svcca``, ``svcca_top`` (the other reading of :class:`Svcca`) and ``cka``: all
-        heads together; ``svcca_heads``: each head's mean
-        coefficient, ``svcca_each``: their mean; ``coefficients``: of all heads together. None
-        where there are too few positions.
+        ``layer``; for all heads concatenated ``svcca``, ``svcca_top`` (see :class:`Svcca`), ``cka``
+        and ``coefficients``; for each head alone ``svcca_heads`` (mean coefficient) and
+        ``svcca_each`` (their mean). None with too few positions.
         """
-        threshold, found = self._selection.threshold, {}
+        threshold, results = self._selection.threshold, {}
         for component, moments in self._moments.items():
             width, heads, layer = self._shape[component]
             scatter = moments.scatter().cpu()
@@ -77,7 +75,7 @@ class AgainstMeter:
                 kept = kept_directions(xx[part][:, part], threshold)
                 alike = svcca_from_scatter(kept, xy[part], other, moments.count)
                 each.append(None if alike is None else alike.mean)
-            found[component] = {
+            results[component] = {
                 "layer": layer,
                 "svcca": None if together is None else together.mean,
                 "svcca_top": None if together is None else together.top_mean,
@@ -86,4 +84,4 @@ class AgainstMeter:
                 "cka": float(cka_from_scatter(xx, xy, yy)) if moments.count >= FEWEST else None,
                 "coefficients": None if together is None else together.coefficients.tolist(),
             }
-        return found
+        return results

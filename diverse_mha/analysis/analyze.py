@@ -1,4 +1,4 @@
-"""``diverse-mha analyze``: how much the heads of checkpoints differ."""
+"""``diverse-mha analyze``: similarity, entropy and importance of a checkpoint's heads."""
 
 import argparse
 import importlib.util
@@ -82,11 +82,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the similarities of every component and layer of every checkpoint."""
+    """Analyze every checkpoint, print the tables and write the output."""
     output = Path(args.output) if args.output else None
     in_folder = output is not None and output.suffix != ".json"
     selection = read_selection(args, in_folder)
-    if output is not None:  # before the long work
+    if output is not None:  # before the analysis, which takes minutes
         (check_own_folder if in_folder else check_file)("--output", output)
         check_replaceable(
             "--output", output / "scores.json" if in_folder else output,
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     )
     paths = [*args.checkpoints, *([args.against] if args.against else [])]
     names = short_names(paths)
-    # Hashed now: a training may replace a checkpoint meanwhile.
+    # Hashed before the analysis: a running training may replace a checkpoint meanwhile.
     hashes = {path: sha256_of(path) for path in paths}
     analyses = [
         analyze(loaded, selection, name=name, against=against)
@@ -126,13 +126,13 @@ def run(args: argparse.Namespace) -> int:
     if against:
         path = args.against
         content["against"] = {"name": names[-1], "checkpoint": path, "sha256": hashes[path]}
-    if in_folder:  # before printing, which ends where a pipe is closed
+    if in_folder:  # before printing, which raises an error on a closed pipe
         write_numbers(output, content)
     elif output is not None:
         write_json(output, content)
     try:
         print(format_tables(content), flush=True)
-    finally:  # the figures take longest, and a closed pipe loses none
+    finally:  # also after a closed pipe
         if in_folder:
             write_figures(output, content, analyses)
             print(f"wrote {output / 'report.html'}", file=sys.stderr)
@@ -150,7 +150,7 @@ def check_libraries() -> None:
 
 
 def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
-    """Return the selection of the options; only ``in_folder`` there is a view of sentences."""
+    """Check the options and return the selection; the sentence view needs ``in_folder``."""
     for name in ("output", "against"):
         if getattr(args, name) == "":  # an unset variable of the shell
             raise UserError(f"--{name} is empty; give a path, or leave it out")

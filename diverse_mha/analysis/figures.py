@@ -1,4 +1,4 @@
-"""Figures of an analysis: heat maps of head pairs, SVCCA coefficient curves, and their style."""
+"""Figures of an analysis (matplotlib): heat maps of head pairs, SVCCA coefficient curves, style."""
 
 import io
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from diverse_mha.analysis.labels import COMPONENT_TITLES, file_name
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; black for the ninth.
+# The colour-blind safe palette of Okabe and Ito, with black as the ninth colour.
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#6E4B1F",
     "#000000",
@@ -19,16 +19,16 @@ COLOURS = (
 MARKERS = "osD^vPX*<"
 STYLE = {
     "font.size": 9,
-    "font.family": "DejaVu Sans",  # which comes with matplotlib
+    "font.family": "DejaVu Sans",  # comes with matplotlib
     "axes.titlesize": 9,
-    "axes.titley": 1.0,  # else every drawing looks for a free place
+    "axes.titley": 1.0,  # fixed: automatic placement runs on every draw
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": False,
-    "text.parse_math": False,  # a $ in a model's name begins no formula
+    "text.parse_math": False,  # a model's name may contain $
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
-    "svg.hashsalt": "diverse-mha",  # the same drawing gives the same file
+    "svg.hashsalt": "diverse-mha",  # deterministic files
     "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
 }
 DPI = 150
@@ -37,9 +37,9 @@ _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 class Plot(NamedTuple):
-    """A figure and the words that go with it."""
+    """A figure with file name, title and caption."""
 
-    name: str  # of its files, without an ending
+    name: str  # file name without suffix
     title: str
     caption: str  # what was computed, and from which paper
     figure: Figure
@@ -50,11 +50,11 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def drawn(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes]:
+def render_plot(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes]:
     """Render a figure in some of ``FORMATS``; the same figure gives the same bytes."""
     pictures = {ending: io.BytesIO() for ending in formats}
     with matplotlib.rc_context(STYLE):
-        # One layout for all formats: savefig would make one for each, twice.
+        # Lay out once for all formats; savefig would do it twice for each.
         plot.figure.set_dpi(DPI)
         plot.figure.get_layout_engine().execute(plot.figure)
         plot.figure.set_layout_engine("none")
@@ -64,8 +64,8 @@ def drawn(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes]:
 
 
 COLUMNS = 6  # maps in a row
-CELL = 1.38  # inches of a map: a row of six is as wide as the page
-DIGITS = 6  # heads, up to which the cells have numbers
+CELL = 1.38  # width of a map in inches: six fill the page
+DIGITS = 6  # cells show their values up to this number of heads
 Maps = dict[str, np.ndarray]  # pairs of heads (H, H), by layer
 
 # Title, label of the scale, caption, colours.
@@ -101,8 +101,10 @@ MEASURES = {
 def heat_maps(result: dict, measure: str, end: float) -> Plot | None:
     """Draw all pairs of heads of a model; None without pairs.
 
-    ``result`` is of ``diverse_mha.analysis.run.analyze``, ``measure`` a key of ``MEASURES``, and
-    ``end`` the end of the colours, of :func:`end_of_scale`.
+    Args:
+        result: of ``diverse_mha.analysis.run.analyze``.
+        measure: a key of ``MEASURES``.
+        end: upper limit of the colour scale, of :func:`colour_limit`.
     """
     rows = []
     for component, entry in result["components"].items():
@@ -123,29 +125,29 @@ def heat_maps(result: dict, measure: str, end: float) -> Plot | None:
     return Plot(name, f"{title}: {result['name']}", caption, figure)
 
 
-def beside_maps(first: dict, second: dict, measure: str, end: float) -> list[Plot]:
-    """Draw two models above each other, and the second minus the first.
+def comparison_maps(first: dict, second: dict, measure: str, end: float) -> list[Plot]:
+    """Draw two models in two rows, with their difference (second minus first) below.
 
     Returns:
-        A figure for every component with the same heads and layers in both.
+        A figure for each component with the same layers and number of heads in both.
     """
     title, label, caption, colours = MEASURES[measure]
     names, plots = (first["name"], second["name"]), []
     for component, entry in first["components"].items():
         other = second["components"].get(component)
-        one, two = _maps(entry, measure), _maps(other, measure) if other else {}
-        if not one or [*one] != [*two] or entry["heads"] != other["heads"]:
+        first_maps, second_maps = _maps(entry, measure), _maps(other, measure) if other else {}
+        if not first_maps or [*first_maps] != [*second_maps] or entry["heads"] != other["heads"]:
             continue
-        change = {number: two[number] - one[number] for number in one}
+        change = {number: second_maps[number] - first_maps[number] for number in first_maps}
         with matplotlib.rc_context(STYLE):
-            width = max(max(len(one), 2) * CELL + 0.9, 0.08 * max(map(len, names)) + 0.2)
+            width = max(max(len(first_maps), 2) * CELL + 0.9, 0.08 * max(map(len, names)) + 0.2)
             figure = new_figure(width, 3 * (CELL + 0.4) + 0.2)
-            axes = figure.subplots(3, len(one), squeeze=False)
-            _draw(axes[:2], [one, two], (0, end), colours, label, lead="\n")
+            axes = figure.subplots(3, len(first_maps), squeeze=False)
+            _draw(axes[:2], [first_maps, second_maps], (0, end), colours, label, lead="\n")
             largest = _largest(change)
             _draw(axes[2:], [change], (-largest, largest), "PuOr", "difference", lead="\n")
             for axis, name in zip(axes[:, 0], (*names, "difference"), strict=True):
-                # A name may be longer than a map is wide: it has a line above the titles.
+                # On a line of its own above the titles: a name may be wider than a map.
                 axis.annotate(
                     name, (0.01, 1), xytext=(0, 16), fontsize=8, fontweight="bold",
                     xycoords=("figure fraction", "axes fraction"), textcoords="offset points",
@@ -164,16 +166,16 @@ def beside_maps(first: dict, second: dict, measure: str, end: float) -> list[Plo
     return plots
 
 
-def end_of_scale(results: list[dict], measure: str) -> float:
-    """Return the largest value of two heads in any of the models, so that colours agree."""
+def colour_limit(results: list[dict], measure: str) -> float:
+    """Return the largest pair value over all models: the limit of their shared colour scale."""
     entries = [entry for result in results for entry in result["components"].values()]
     return max((_largest(_maps(entry, measure)) for entry in entries), default=1e-9)
 
 
 def _maps(entry: dict, measure: str) -> Maps:
-    """Return the maps of a component; none with one head. The diagonal, which says nothing, is NaN.
+    """Return the maps of a component by layer, with NaN on the diagonal.
 
-    A layer with too few positions has none.
+    Empty with one head; a layer with too few positions is left out.
     """
     if entry["heads"] < 2:
         return {}
@@ -197,7 +199,7 @@ def _draw(
     scale: str,
     lead: str = "",
 ) -> None:
-    """Draw rows of maps, and beside them the scale that they share; titles begin with ``lead``."""
+    """Draw rows of maps with a shared colour bar; ``lead`` is a prefix of each title."""
     colour_map = matplotlib.colormaps[colours].with_extremes(bad="#ececec")
     rows_of_axes = list(axes)
     for line, maps in zip(rows_of_axes, rows, strict=True):
@@ -210,7 +212,7 @@ def _draw(
             axis.set_xticks(heads, [head + 1 for head in heads])
             axis.set_yticks(heads, [head + 1 for head in heads])
             axis.tick_params(length=0, pad=2, labelsize=6)
-            axis.xaxis.set_visible(line is rows_of_axes[-1])  # the heads of all maps are the same
+            axis.xaxis.set_visible(line is rows_of_axes[-1])  # one axis of heads for all rows
             axis.yaxis.set_visible(axis is line[0])
             axis.spines[:].set_visible(False)
             axis.set_title(f"{lead}layer {number}, mean {np.nanmean(pairs):.2g}", fontsize=8)
@@ -236,11 +238,11 @@ CAPTION = (
     "as in Figs. 2-4 of Yun et al. 2021), at the last layer measured of each component: the mean "
     "over the pairs of heads that have so many. Lower: the heads answer differently."
 )
-LINES = ("-", "--", ":")  # where there are more models than colours
+LINES = ("-", "--", ":")  # line styles once the colours are used up
 
 
 def curves_of_models(results: list[dict]) -> Plot | None:
-    """Draw a line for every model, at each component's last chosen layer; None without SVCCA."""
+    """Draw a curve for each model at each component's last selected layer; None without SVCCA."""
     panels: dict[str, dict] = {}
     for result in results:
         for component, entry in result["components"].items():
@@ -269,7 +271,7 @@ def curves_of_models(results: list[dict]) -> Plot | None:
             axis.set_yticks([0, 0.5, 1])
             axis.set_ylim(0, 1)
         axes[0].set_ylabel("canonical correlation")
-        # Beside the panels: curves that hug the top leave no corner free.
+        # Outside the panels, where it hides no curve.
         named = [name for name in looks if any(name in lines for lines in panels.values())]
         handles = [matplotlib.lines.Line2D([], [], **looks[name]) for name in named]
         figure.legend(handles, named, frameon=False, fontsize=8, loc="outside right upper")
@@ -277,7 +279,7 @@ def curves_of_models(results: list[dict]) -> Plot | None:
 
 
 def _curve(layer: dict) -> np.ndarray:
-    """Return the mean of each coefficient over the pairs that have so many."""
+    """Return the mean of the nth coefficient over the pairs with at least n coefficients."""
     pairs = [values for values in (layer.get("svcca") or {}).get("coefficients", {}).values()]
     longest = max(map(len, pairs), default=0)
     return np.array([np.mean([x[n] for x in pairs if len(x) > n]) for n in range(longest)])

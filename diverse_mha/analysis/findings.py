@@ -1,4 +1,4 @@
-"""What an analysis found: tables that compare models, a sentence for each, and the headline."""
+"""Findings of an analysis: comparison tables of models, a sentence for each, and the headline."""
 
 import math
 from statistics import mean, stdev
@@ -18,12 +18,12 @@ from diverse_mha.evaluation.comparison.statistics import by_t
 
 
 class Question(NamedTuple):
-    """A question and its measures."""
+    """A question about heads, and the measures that answer it."""
 
     title: str
-    measures: tuple[str, ...]  # that answer it
-    main: str  # heading of the sentence; if not measured, the first one that is
-    higher: str  # what heads are when the value is higher
+    measures: tuple[str, ...]
+    main: str  # heading that the sentence quotes; else the first measured one
+    higher: str  # description of heads with a higher value
     lower: str
 
 
@@ -39,9 +39,10 @@ QUESTIONS = (
 
 
 def comparison_tables(results: list[dict]) -> list[Table]:
-    """Return tables of several models, one for each question that was measured.
+    """Return tables that compare models, one for each measured question.
 
-    A group of rows for each of ``OVER`` that all models have; two models have their difference.
+    A table has a group of rows for each kind of mean (``OVER``) that all models have. With two
+    models each group ends with their difference.
     """
     summaries, tables = [summary_rows(result) for result in results], []
     for question in QUESTIONS:
@@ -69,18 +70,17 @@ def _change(first: float | None, second: float | None) -> str:
 
 
 def _main(result: dict, question: Question) -> str | None:
-    """Return the heading that answers a question best of those that were measured."""
+    """Return the heading that a question's sentence quotes; None if nothing was measured."""
     there = [column.heading for column in columns_of(result, question.measures)]
     return question.main if question.main in there else next(iter(there), None)
 
 
 def _findings(results: list[dict], question: Question) -> list[str]:
-    """Say of every model but the first how it answers, by the mean over all modules.
+    """Return a sentence for each model but the first: how its mean over modules differs.
 
-    Models differ clearly if the interval of the mean difference over modules excludes 0: measures
-    have scales of their own, so that no difference is small by itself. Nothing is said of models
-    of other components; nor, by scores, of other numbers of heads: of unrelated heads exp(D) is
-    the higher, the more heads there are.
+    Models differ clearly if the interval of the mean difference over modules excludes 0. Models
+    with other components are skipped; for disagreement also models with other numbers of heads,
+    because exp(D) of unrelated heads grows with their number.
     """
     first, sentences = results[0], []
     main = _main(first, question)
@@ -89,45 +89,56 @@ def _findings(results: list[dict], question: Question) -> list[str]:
             question.measures == ("disagreement",) and _heads(result) != _heads(first)
         ):
             continue
-        before, after = (summary_rows(one)["mean"][main] for one in (first, result))
+        before, after = (summary_rows(model)["mean"][main] for model in (first, result))
         if before is None or after is None:
             continue
-        one, two, up = result["name"], first["name"], after > before
+        name, baseline, up = result["name"], first["name"], after > before
         old, new = _modules_of(first, main), _modules_of(result, main)
-        between = [new[module] - old[module] for module in old if module in new]
-        count = sum((x > 0) if up else (x < 0) for x in between)
-        clear, interval = _spread(between)
-        said = f"Heads of {one} and {two} do not differ clearly"
+        differences = [new[module] - old[module] for module in old if module in new]
+        count = sum((x > 0) if up else (x < 0) for x in differences)
+        clear, interval = _spread(differences)
+        verdict = f"Heads of {name} and {baseline} do not differ clearly"
         if clear and f"{before:.3f}" != f"{after:.3f}":
             word = question.higher if up else question.lower
-            said = f"Heads of {one} are {word} than those of {two}"
+            verdict = f"Heads of {name} are {word} than those of {baseline}"
         sentences.append(
-            f"{said}: {main} {after:.3f} against {before:.3f}, mean over {OVER['mean']}; "
-            f"{'higher' if up else 'lower'} in {count} of {len(between)} modules{interval}."
+            f"{verdict}: {main} {after:.3f} against {before:.3f}, mean over {OVER['mean']}; "
+            f"{'higher' if up else 'lower'} in {count} of {len(differences)} modules{interval}."
         )
     return sentences
 
 
-def _spread(between: list[float]) -> tuple[bool, str]:
-    """Whether differences of modules are clear of 0, and the interval of their mean in words."""
-    if len(between) < 2:
+def _spread(differences: list[float]) -> tuple[bool, str]:
+    """Return whether the interval of the mean difference excludes 0, and its text."""
+    if len(differences) < 2:
         return False, ""
-    degrees = len(between) - 1
-    found = by_t(mean(between), stdev(between) / math.sqrt(len(between)), degrees, over_seeds=False)
-    if found.interval is None:  # all are the same
+    degrees = len(differences) - 1
+    found = by_t(
+        mean(differences),
+        stdev(differences) / math.sqrt(len(differences)),
+        degrees,
+        over_seeds=False,
+    )
+    if found.interval is None:  # all differences are equal
         return True, ""
     low, high = found.interval
     return low > 0 or high < 0, f" (difference {low:+.3f} to {high:+.3f}, 95 % over modules)"
 
 
 def headline(results: list[dict]) -> str:
-    """Return a sentence on what an analysis found."""
+    """Return the main finding in a sentence."""
     if not columns_of(results[0]):  # importance alone
         found = [(result["name"], importance_table(result).findings) for result in results]
         return " ".join(f"{name}: {findings[0]}" for name, findings in found if findings)
     if len(results) > 1:
-        said = [table.findings for table in comparison_tables(results) if table.findings]
-        return " ".join(said[0]) if said else "Nothing that was measured compares these models."
+        findings_by_table = [
+            table.findings for table in comparison_tables(results) if table.findings
+        ]
+        return (
+            " ".join(findings_by_table[0])
+            if findings_by_table
+            else "Nothing that was measured compares these models."
+        )
     (result,) = results
     main = next(filter(None, (_main(result, question) for question in QUESTIONS)))
     values = sorted((value, *module) for module, value in _modules_of(result, main).items())

@@ -1,4 +1,4 @@
-"""Importance of heads: the loss without a head, and the gradient of a gate on it."""
+"""Head importance: rise of the loss under ablation, and gradient of a gate on the head."""
 
 import math
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from diverse_mha.analysis.ablation import (
-    Recording,
+    ActivationCache,
     Site,
+    activation_checkpointing_off,
     gated,
-    recomputing_nothing,
     run_model,
     sentence_losses,
     sites_of,
@@ -38,8 +38,8 @@ class ImportanceMeter:
         model: at evaluation, on its device.
         sites: the modules.
         measures: ``ABLATION``, ``GRADIENT`` or both.
-        means: by component and layer, what replaces the outputs of the heads, (H, D); zeros
-            without it.
+        means: mean outputs of the heads (H, D) by component and layer, for mean ablation;
+            None: zero ablation.
     """
 
     def __init__(
@@ -57,20 +57,20 @@ class ImportanceMeter:
         self._slopes: list[Tensor] = []  # (B, all heads)
 
     def update(self, sample: dict) -> Iterator[Site]:
-        """Add a batch; yields after each module."""
+        """Add a batch; yields each module once measured, for the progress bar."""
         if GRADIENT in self.measures:
             self._slopes.append(self._gradients(sample))
         with torch.no_grad():
-            recording = Recording(self.model, sample)
-            losses, counts = sentence_losses(self.model, sample, recording.output)
+            cache = ActivationCache(self.model, sample)
+            losses, counts = sentence_losses(self.model, sample, cache.output)
             self._losses.append(losses.cpu())
             self._counts.append(counts.cpu())
             columns = []
             for site, heads in zip(self.sites, self.num_heads, strict=True):
                 if ABLATION in self.measures:
                     for head in range(heads):
-                        found = recording.again(site, self._without(site, head))
-                        without, _ = sentence_losses(self.model, sample, found)
+                        output = cache.ablate(site, self._without(site, head))
+                        without, _ = sentence_losses(self.model, sample, output)
                         columns.append(without - losses)
                 yield site
         if columns:
@@ -92,32 +92,33 @@ class ImportanceMeter:
         like = next(p for p in self.model.parameters() if p.is_floating_point())
         gates = [like.new_ones(rows, heads, requires_grad=True) for heads in self.num_heads]
         with ExitStack() as stack:
-            stack.enter_context(recomputing_nothing(self.model))
+            stack.enter_context(activation_checkpointing_off(self.model))
             for site, gate in zip(self.sites, gates, strict=True):
                 stack.enter_context(gated(site, lambda x, gate=gate: x * gate[:, None, :, None]))
             loss = total_loss(self.model, sample, run_model(self.model, sample))
-        found = torch.cat(torch.autograd.grad(loss, gates), dim=1)
-        # Sentences of a pair are neighbouring rows.
-        return found.view(len(sample["target"]), -1, found.size(1)).sum(dim=1).double().cpu()
+        gradients = torch.cat(torch.autograd.grad(loss, gates), dim=1)
+        # The two sentences of a pair are adjacent rows.
+        return (
+            gradients.view(len(sample["target"]), -1, gradients.size(1)).sum(dim=1).double().cpu()
+        )
 
     def result(self) -> dict:
         """Return the results, ready for JSON.
 
         ``{"loss": bits a token, "tokens", "spearman": rank correlation of both measures or None,
-        "modules": {component: {"1": {measure: {"mean", "heads"}}}}}``; of ``ABLATION`` a module
-        also has, by head, ``intervals`` of 95 % over sentences, ``p``, and ``holm``: p corrected
-        for the number of all heads.
+        "modules": {component: {"1": {measure: {"mean", "heads"}}}}}``. ``ABLATION`` adds for each
+        head ``intervals`` (95 % over sentences), ``p``, and ``holm``: p corrected for all heads.
         """
         counts = torch.cat(self._counts).numpy()
         total, values = float(counts.sum()), {}
         if ABLATION in self.measures:
             rises = torch.cat(self._rises).numpy() / math.log(2)
-            found = [rate(column, counts) for column in rises.T]
+            tests = [rate(column, counts) for column in rises.T]
             values[ABLATION] = {
-                "heads": [one.value for one in found],
-                "intervals": [one.interval for one in found],
-                "p": [one.p for one in found],
-                "holm": holm([one.p for one in found]),
+                "heads": [one.value for one in tests],
+                "intervals": [one.interval for one in tests],
+                "p": [one.p for one in tests],
+                "holm": holm([one.p for one in tests]),
             }
         if GRADIENT in self.measures:
             slopes = torch.cat(self._slopes).abs().sum(dim=0).numpy() / math.log(2) / total
@@ -125,13 +126,13 @@ class ImportanceMeter:
         modules: dict[str, dict] = {}
         ends = np.cumsum(self.num_heads)
         for site, end, heads in zip(self.sites, ends, self.num_heads, strict=True):
-            own = {
+            by_measure = {
                 measure: {key: column[end - heads : end] for key, column in columns.items()}
                 for measure, columns in values.items()
             }
-            for columns in own.values():
+            for columns in by_measure.values():
                 columns["mean"] = mean(columns["heads"])
-            modules.setdefault(site.component, {})[str(site.number)] = own
+            modules.setdefault(site.component, {})[str(site.number)] = by_measure
         return {
             "loss": float(torch.cat(self._losses).sum()) / math.log(2) / total,
             "tokens": int(total),
@@ -152,7 +153,9 @@ def chosen_sites(model: nn.Module, selection: Selection) -> list[Site]:
     """Return the selected attention modules."""
     sites = sites_of(model)
     depths = {site.component: site.number for site in sites}
-    chosen = {(c, n) for c in selection.chosen(depths) for n in selection.numbers(depths[c])}
+    chosen = {
+        (c, n) for c in selection.components_of(depths) for n in selection.layers_of(depths[c])
+    }
     return [site for site in sites if (site.component, site.number) in chosen]
 
 
@@ -164,11 +167,14 @@ def measure_importance(
 ) -> dict:
     """Measure the importance of the selected heads over the split.
 
-    Progress is shown with ``label``, if there is one. ``means`` are, by component and layer, what
-    replaces the outputs of the heads, (H, D); zeros without it.
+    Args:
+        loaded: the model and its data.
+        selection: components, layers, measures and split.
+        label: of the progress bar; without it there is none.
+        means: see :class:`ImportanceMeter`.
 
     Returns:
-        What :meth:`ImportanceMeter.result` does, and ``of``: what replaced a head's outputs.
+        :meth:`ImportanceMeter.result` with the key ``of``: "zero" or "mean" ablation.
     """
     sites = chosen_sites(loaded.model, selection)
     batches = batches_of(loaded, selection.subset, selection.max_tokens)

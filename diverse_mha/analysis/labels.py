@@ -1,4 +1,4 @@
-"""Names of models and components, for tables, legends and files."""
+"""Labels: short, unique names of models and components for tables, legends and files."""
 
 from pathlib import Path
 
@@ -17,24 +17,24 @@ def file_name(text: str) -> str:
     return kept.encode()[:180].decode(errors="ignore").strip("-.") or "model"
 
 
-def apart(names: list[str]) -> list[str]:
+def unique_names(names: list[str]) -> list[str]:
     """Number equal names: the second ``a`` is ``a-2``."""
-    found: list[str] = []
+    numbered: list[str] = []
     for name in names:
-        own, count = name, 1
-        while own.lower() in map(str.lower, found):  # some file systems know no capitals
+        candidate, count = name, 1
+        while candidate.lower() in map(str.lower, numbered):  # some file systems know no capitals
             count += 1
-            own = f"{name}-{count}"
-        found.append(own)
-    return found
+            candidate = f"{name}-{count}"
+        numbered.append(candidate)
+    return numbered
 
 
 def short_names(paths: list[str]) -> list[str]:
-    """Name every checkpoint by the shortest end of its path that tells it from the others.
+    """Name each checkpoint by the shortest suffix of its path that is unique.
 
-    A file is named by its folder, because training calls every checkpoint the same:
-    ``runs/baseline/checkpoint_best.pt`` is ``baseline``. Where two files are in one folder the
-    file name is added. A path that is given twice gets a number.
+    A file is named by its folder, because all trainings use the same file names:
+    ``runs/baseline/checkpoint_best.pt`` is ``baseline``. Two files in one folder get their file
+    names as well; a repeated path gets a number.
     """
     paths = [printable(path) for path in paths]
     parts = [_parts(path) for path in paths]
@@ -42,8 +42,8 @@ def short_names(paths: list[str]) -> list[str]:
         for with_file in (False, True):
             names = ["/".join(_ending(p, depth, with_file)) for p in parts]
             if len(set(names)) == len(set(paths)):
-                return apart(names)
-    return apart(paths)
+                return unique_names(names)
+    return unique_names(paths)
 
 
 def _parts(path: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""``diverse-mha prune``: a checkpoint without its least important heads, or a curve."""
+"""``diverse-mha prune``: removes the least important heads, or scores a pruning curve."""
 
 import argparse
 import logging
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_curve(path: Path) -> bool:
-    """Return True for a table that ``--curve`` wrote."""
+    """Return True for a table written by ``--curve``."""
     with open(path, "rb") as file:
         return file.readline().startswith(b"model,checkpoint,share,")
 

@@ -1,4 +1,4 @@
-"""Head pruning: ranks heads, zeroes them in a checkpoint, and scores a curve of shares removed."""
+"""Head pruning: ranks heads, zeroes the weakest in a checkpoint, and scores pruning curves."""
 
 import argparse
 import contextlib
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
-from diverse_mha.analysis import pruning
 from diverse_mha.analysis.ablation import run_model, sentence_losses, sites_of
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.labels import short_names
@@ -36,6 +35,9 @@ from diverse_mha.evaluation.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
+
+if TYPE_CHECKING:
+    from diverse_mha.analysis.figures import Plot
 
 RANKINGS = {
     "importance": "least rise of the loss first",
@@ -57,7 +59,7 @@ class Head(NamedTuple):
 
 
 def load_prunable(path: str, data: str, *, cpu: bool) -> Loaded:
-    """Load a model; raises an error unless its aggregation is linear."""
+    """Load a model; raises ``UserError`` unless its aggregation is linear."""
     loaded = load(path, data, cpu=cpu)
     for site in sites_of(loaded.model):
         if not isinstance(site.attention.out_proj, nn.Linear):
@@ -69,13 +71,16 @@ def load_prunable(path: str, data: str, *, cpu: bool) -> Loaded:
 
 
 def count_of(model: nn.Module, given: str, count: int | float, *, keep_one: bool) -> int:
-    """Return how many heads a number or a share of them is.
+    """Return the number of heads to remove.
 
     Args:
         model: the model.
         given: the option, for messages.
         count: a number of heads (int), or a share of all (float).
-        keep_one: a head of every module must stay.
+        keep_one: keep at least one head of every module.
+
+    Raises:
+        UserError: the model has fewer removable heads.
     """
     total = len(heads_in(model))
     most = total - (len(sites_of(model)) if keep_one else 0)
@@ -109,38 +114,40 @@ def removals(
     """Remove heads from a model one by one, the least important first.
 
     Args:
-        loaded: the model, whose parameters change.
-        count: how many heads.
-        args: options of ``prune``. The rest is ranked anew ``steps`` times in all.
-        label: what to call the model in the progress bar.
+        loaded: the model, modified in place.
+        count: number of heads.
+        args: options of ``prune``. The remaining heads are ranked ``steps`` times.
+        label: name of the model in the progress bar.
 
     Yields:
-        Each head once it is removed.
+        Each removed head.
     """
-    left = heads_in(loaded.model)
+    remaining = heads_in(loaded.model)
     for step in range(args.steps):
         portion = count * (step + 1) // args.steps - count * step // args.steps
         if not portion:
             continue
-        values, pairs = _rank(loaded, left, args, label)
+        values, pairs = _rank(loaded, remaining, args, label)
         for _ in range(portion):
-            head = _next(left, values, pairs, args.keep_one)
-            left.remove(head)
+            head = _next(remaining, values, pairs, args.keep_one)
+            remaining.remove(head)
             remove_head(loaded.model, head)
             yield head
 
 
 def _rank(
-    loaded: Loaded, left: list[Head], args: argparse.Namespace, label: str
+    loaded: Loaded, remaining: list[Head], args: argparse.Namespace, label: str
 ) -> tuple[dict[Head, float], dict[tuple[Head, Head], float]]:
-    """Return a value of every head, and the similarity of pairs if it decides."""
+    """Return each head's rank value and, for ``--by similarity``, the CKA of pairs of heads."""
     if args.by == "random":
         draw = random.Random(1 if args.seed is None else args.seed).random
         return {head: draw() for head in heads_in(loaded.model)}, {}
     measure = GRADIENT if args.by == "gradient" else ABLATION
     selection = Selection(measures=(measure,), subset=args.subset, max_tokens=args.max_tokens)
-    found = measure_importance(loaded, selection, label)["modules"]
-    values = {h: found[h.component][str(h.layer)][measure]["heads"][h.head - 1] for h in left}
+    modules = measure_importance(loaded, selection, label)["modules"]
+    values = {
+        h: modules[h.component][str(h.layer)][measure]["heads"][h.head - 1] for h in remaining
+    }
     return values, _similar(loaded, selection, label) if args.by == "similarity" else {}
 
 
@@ -162,35 +169,35 @@ def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Hea
 
 
 def _next(
-    left: list[Head], values: dict[Head, float], pairs: dict[tuple, float], keep_one: bool
+    remaining: list[Head], values: dict[Head, float], pairs: dict[tuple, float], keep_one: bool
 ) -> Head:
-    """Choose the next head to remove; without pairs, the least important one."""
-    there = [(one, two) for one, two in pairs if one in left and two in left]
-    if there:
-        return min(max(there, key=pairs.__getitem__), key=values.__getitem__)
-    modules = [head[:2] for head in left]
-    free = [head for head in left if not keep_one or modules.count(head[:2]) > 1]
+    """Return the head to remove next: the weaker of the most similar pair, else the weakest."""
+    remaining_pairs = [(one, two) for one, two in pairs if one in remaining and two in remaining]
+    if remaining_pairs:
+        return min(max(remaining_pairs, key=pairs.__getitem__), key=values.__getitem__)
+    modules = [head[:2] for head in remaining]
+    free = [head for head in remaining if not keep_one or modules.count(head[:2]) > 1]
     return min(free, key=values.__getitem__)
 
 
 @torch.no_grad()
 def token_loss(loaded: Loaded, subset: str, max_tokens: int, label: str) -> float:
-    """Return the loss over a split, in bits a token, with a progress bar of that label."""
+    """Return the loss over a split in bits a token; ``label`` names the progress bar."""
     total = count = 0.0
     for sample in iterate_batches(loaded, subset, max_tokens=max_tokens, label=label):
-        found = run_model(loaded.model, sample)
-        losses, counts = sentence_losses(loaded.model, sample, found)
+        output = run_model(loaded.model, sample)
+        losses, counts = sentence_losses(loaded.model, sample, output)
         total, count = total + float(losses.sum()), count + float(counts.sum())
     return total / count / math.log(2)
 
 
 def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
-    """Return a checkpoint without some heads and without its optimizer's state.
+    """Return the pruned checkpoint, without optimizer state.
 
     Args:
-        path: the checkpoint.
-        loaded: its model, from which the heads are removed.
-        heads: these heads.
+        path: the original checkpoint.
+        loaded: its model, already pruned.
+        heads: the pruned heads, to record in the checkpoint.
     """
     state = load_checkpoint(path)
     names = {module: name for name, module in loaded.model.named_modules()}
@@ -203,15 +210,12 @@ def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
     return state
 
 
-if TYPE_CHECKING:
-    from diverse_mha.analysis.figures import Plot
-
-UNITS = {"nll": ("loss, bits a token", 3), "bleu": ("sacreBLEU", 2)}  # and digits
-Curves = dict[str, dict[str, list[float]]]  # scores by share, of models and checkpoints
+UNITS = {"nll": ("loss, bits a token", 3), "bleu": ("sacreBLEU", 2)}  # label, decimals
+Curves = dict[str, dict[str, list[float]]]  # model -> checkpoint -> score at each share
 
 
 def read_shares(text: str) -> list[float]:
-    """Read ``--curve``: rising shares of the heads."""
+    """Parse ``--curve``: rising shares of the heads."""
     try:
         shares = [float(word) for word in split_list(text)]
     except ValueError:
@@ -221,8 +225,8 @@ def read_shares(text: str) -> list[float]:
     return shares
 
 
-def named(words: list[str]) -> list[tuple[str, str]]:
-    """Return name and path of every checkpoint; seeds of one model have one name."""
+def name_checkpoints(words: list[str]) -> list[tuple[str, str]]:
+    """Return (name, path) of each checkpoint; the seeds of a model share a name."""
     split = [word.partition("=") if not Path(word).exists() else ("", "", word) for word in words]
     paths = [path if equals else name or path for name, equals, path in split]
     shorts = short_names(paths)
@@ -233,27 +237,27 @@ def named(words: list[str]) -> list[tuple[str, str]]:
 
 
 def run_curve(args: argparse.Namespace) -> int:
-    """Score every checkpoint at every share; print the table and write it with a figure."""
+    """Score every checkpoint at every share; print the table, and write table and figure."""
     from diverse_mha.analysis.analyze import check_libraries
 
     check_libraries()
     shares, args.score = read_shares(args.curve), args.score or "nll"
     args.score_subset = args.score_subset or "test"
     curves: Curves = {}
-    for name, path in named(args.checkpoints):
-        own = curves.setdefault(name, {})
-        if path in own:
+    for name, path in name_checkpoints(args.checkpoints):
+        by_path = curves.setdefault(name, {})
+        if path in by_path:
             raise UserError(f"{path}: is named twice; name it once")
-        own[path] = _scores(args, path, name, shares)
+        by_path[path] = _scores(args, path, name, shares)
     folder, layout = Path(args.output), table(curves, shares, args)
     lines = [["model", "checkpoint", "share", args.score]]
     for name, runs in curves.items():
         for path, scores in runs.items():
             lines += [[name, path, *pair] for pair in zip(shares, scores, strict=True)]
     write_text(folder / "curve.csv", csv_text(lines))
-    from diverse_mha.analysis.figures import FORMATS, drawn
+    from diverse_mha.analysis.figures import FORMATS, render_plot
 
-    pictures = drawn(figure(curves, shares, args.score))
+    pictures = render_plot(figure(curves, shares, args.score))
     write_files({folder / f"curve.{ending}": pictures[ending] for ending in FORMATS})
     print(to_text(layout))
     print(f"written: {folder}/curve.csv, .png, .svg and .pdf")
@@ -261,25 +265,25 @@ def run_curve(args: argparse.Namespace) -> int:
 
 
 def _scores(args: argparse.Namespace, path: str, name: str, shares: list[float]) -> list[float]:
-    loaded = pruning.load_prunable(path, args.data, cpu=args.cpu)
+    loaded = load_prunable(path, args.data, cpu=args.cpu)
     counts = [
-        pruning.count_of(loaded.model, f"--curve {share:g}", share, keep_one=args.keep_one)
+        count_of(loaded.model, f"--curve {share:g}", share, keep_one=args.keep_one)
         for share in shares
     ]
-    going = pruning.removals(loaded, counts[-1], args, name)
-    gone, scores = [], []
+    removal = removals(loaded, counts[-1], args, name)
+    pruned, scores = [], []
     for count in counts:
-        gone += [next(going) for _ in range(count - len(gone))]
+        pruned += [next(removal) for _ in range(count - len(pruned))]
         if args.score == "nll":
             label = f"{name} {args.score_subset}, {count} heads pruned"
-            scores.append(pruning.token_loss(loaded, args.score_subset, args.max_tokens, label))
+            scores.append(token_loss(loaded, args.score_subset, args.max_tokens, label))
         else:
-            scores.append(_bleu(args, pruning.pruned_state(path, loaded, gone)))
+            scores.append(_bleu(args, pruned_state(path, loaded, pruned)))
     return scores
 
 
 def _bleu(args: argparse.Namespace, state: dict) -> float:
-    """Score as ``diverse-mha evaluate`` does."""
+    """Return sacreBLEU of a checkpoint by ``diverse-mha evaluate``."""
     from diverse_mha.evaluation import evaluate
 
     with tempfile.TemporaryDirectory(prefix="prune-") as folder:
@@ -296,13 +300,13 @@ def _bleu(args: argparse.Namespace, state: dict) -> float:
 
 
 def table(curves: Curves, shares: list[float], args: argparse.Namespace) -> Layout:
-    """Lay out a row a share and a column a model: the mean over its seeds ± their deviation."""
+    """Return the table: rows are shares, columns models (mean ± deviation over seeds)."""
     unit, digits = UNITS[args.score]
     lines = []
-    for place, share in enumerate(shares):
+    for index, share in enumerate(shares):
         cells = [f"{share:g}"]
         for runs in curves.values():
-            values = [scores[place] for scores in runs.values()]
+            values = [scores[index] for scores in runs.values()]
             spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
             cells.append(f"{mean(values):.{digits}f}{spread}")
         lines.append(tuple(cells))
@@ -315,7 +319,7 @@ def table(curves: Curves, shares: list[float], args: argparse.Namespace) -> Layo
 
 
 def figure(curves: Curves, shares: list[float], score: str) -> "Plot":
-    """Draw a curve a model, its mean over seeds, with a band from the lowest to the highest."""
+    """Draw each model's mean over seeds, with a band from the lowest to the highest seed."""
     import matplotlib
 
     from diverse_mha.analysis.figures import COLOURS, MARKERS, STYLE, Plot, new_figure
@@ -323,13 +327,13 @@ def figure(curves: Curves, shares: list[float], score: str) -> "Plot":
     with matplotlib.rc_context(STYLE):
         drawing = new_figure(5.2, 3.2)
         axis = drawing.subplots()
-        for place, (name, runs) in enumerate(curves.items()):
+        for index, (name, runs) in enumerate(curves.items()):
             columns = list(zip(*runs.values(), strict=True))
-            look = {"color": COLOURS[place % len(COLOURS)]}
+            look = {"color": COLOURS[index % len(COLOURS)]}
             if len(runs) > 1:
                 low, high = ([edge(column) for column in columns] for edge in (min, max))
                 axis.fill_between(shares, low, high, alpha=0.2, linewidth=0, **look)
-            marker = MARKERS[place % len(MARKERS)]
+            marker = MARKERS[index % len(MARKERS)]
             means = [mean(column) for column in columns]
             axis.plot(shares, means, marker=marker, markersize=4, label=name, **look)
         axis.set_xlabel("share of heads pruned")

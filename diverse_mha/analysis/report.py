@@ -1,4 +1,4 @@
-"""The report of an analysis: terminal output, JSON and CSV files, and one HTML page."""
+"""Report of an analysis: terminal tables, scores.json, CSV files and report.html (jinja2)."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from diverse_mha.analysis.figures import Plot
 from diverse_mha.analysis.findings import comparison_tables, headline
-from diverse_mha.analysis.labels import COMPONENT_TITLES, apart
+from diverse_mha.analysis.labels import COMPONENT_TITLES, unique_names
 from diverse_mha.analysis.tables import (
     Table,
     against_table,
@@ -26,18 +26,18 @@ from diverse_mha.common.files import write_files, write_json, write_text
 from diverse_mha.common.progress import shown
 from diverse_mha.common.tables import Layout, csv_text, to_text
 
-PIXELS = 122  # an inch of a figure; the widest fill the page
+if TYPE_CHECKING:
+    from diverse_mha.analysis.run import Analysis
+
+PIXELS = 122  # per inch of a figure: the widest figures fill the page
 TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], view: dict) -> str:
-    """Lay out the page: the numbers, figures by section, and the view of single heads.
+    """Return the HTML page: tables, embedded figures by section, and the view of single heads.
 
-    Names of files, models and tokens may hold anything: the template escapes all of it, and the
-    page's policy lets no script run but ours, and nothing be fetched.
-
-    Returns:
-        HTML, with the figures inside.
+    The template escapes names and tokens, which may contain HTML. The page's content security
+    policy allows one script, by its hash, and no requests.
     """
     results, against = content["models"], content.get("against")
     environment = Environment(
@@ -72,18 +72,14 @@ def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], view: d
     )
 
 
-if TYPE_CHECKING:
-    from diverse_mha.analysis.figures import Plot
-    from diverse_mha.analysis.run import Analysis
-
-WIDTH = 80  # of a terminal
+WIDTH = 80  # columns of a terminal
 ALL = "All heads"  # the report's first section of figures
 
 
 def format_tables(content: dict) -> str:
-    """Lay out the tables of each model, and of all if there are several, for a terminal.
+    """Return the tables of each model, and those that compare models, for a terminal.
 
-    ``content`` is as in ``scores.json``.
+    ``content`` is that of ``scores.json``.
     """
     results, lines = content["models"], []
     for result in results:
@@ -109,10 +105,11 @@ def _text(table: Table) -> str:
 
 
 def write_numbers(folder: Path, content: dict) -> None:
-    """Write ``scores.json`` and the CSV files; remove the page of an earlier run.
+    """Write ``scores.json``, ``layers.csv`` and ``heads.csv``; remove an earlier ``report.html``.
 
-    ``layers.csv`` has a column for every number of the tables; ``layer`` is a number, or ``mean``,
-    and ``component`` is ``all`` in the rows over all of them. ``heads.csv`` has a row a head.
+    ``layers.csv`` has a row for each layer, with the columns of the tables; ``layer`` is ``mean``
+    in a component's mean, ``component`` is ``all`` in means over components. ``heads.csv`` has a
+    row for each head.
     """
     (folder / "report.html").unlink(missing_ok=True)
     write_json(folder / "scores.json", content)
@@ -128,39 +125,37 @@ def write_numbers(folder: Path, content: dict) -> None:
 
 
 def write_figures(folder: Path, content: dict, analyses: list["Analysis"]) -> None:
-    """Draw the figures, showing progress, and write ``report.html``."""
-    from diverse_mha.analysis.figures import FORMATS, drawn
-
-    pass
+    """Draw the figures with a progress bar, and write ``report.html``."""
+    from diverse_mha.analysis.figures import FORMATS, render_plot
     from diverse_mha.analysis.view import view_data
 
     sections: dict[str, list] = {}
     for section, plot in shown(all_plots(content["models"]), "drawing", "figures"):
-        pictures = drawn(plot)
+        pictures = render_plot(plot)
         write_files({folder / f"figures/{plot.name}.{end}": pictures[end] for end in FORMATS})
         sections.setdefault(section, []).append((plot, pictures["svg"]))
     write_text(folder / "report.html", render(content, sections, view_data(analyses)))
 
 
 def all_plots(results: list[dict]) -> list[tuple[str, "Plot"]]:
-    """Return every figure that there is something to draw for, with its section of the report."""
+    """Return the figures of all measured similarities, with their sections of the report."""
     from diverse_mha.analysis.figures import (
         MEASURES,
-        beside_maps,
+        colour_limit,
+        comparison_maps,
         curves_of_models,
-        end_of_scale,
         heat_maps,
     )
 
     names = [result["name"] for result in results]
-    ends = {m: end_of_scale(results, m) for m in MEASURES if m in results[0]["summary"]}
+    ends = {m: colour_limit(results, m) for m in MEASURES if m in results[0]["summary"]}
     plots = [(ALL, curves_of_models(results))]
     if len(results) == 2:
         section = f"{names[0]} beside {names[1]}"
-        plots += [(section, plot) for m in ends for plot in beside_maps(*results, m, ends[m])]
+        plots += [(section, plot) for m in ends for plot in comparison_maps(*results, m, ends[m])]
     for result in results:
         plots += [(result["name"], heat_maps(result, m, ends[m])) for m in ends]
     plots = [(section, plot) for section, plot in plots if plot is not None]
-    # Models ``a/b`` and ``a-b`` would be the same file.
-    files = apart([plot.name for _, plot in plots])
+    # Models a/b and a-b have the same file name.
+    files = unique_names([plot.name for _, plot in plots])
     return [(s, plot._replace(name=name)) for (s, plot), name in zip(plots, files, strict=True)]

@@ -1,4 +1,4 @@
-"""Runs a split through checkpoints and measures their heads."""
+"""Measures the heads of checkpoints over a split: head states, meters, importance."""
 
 from typing import NamedTuple
 
@@ -22,10 +22,10 @@ from diverse_mha.evaluation.checkpoints import (
 
 
 class Analysis(NamedTuple):
-    """Result of one pass over a split."""
+    """Result of :func:`analyze`."""
 
-    result: dict  # ready for JSON; see ``analyze``
-    sentences: list[dict]  # of :func:`.view.take_sentence`
+    result: dict  # ready for JSON
+    sentences: list[dict]  # for the report's view, of ``view.take_sentence``
 
 
 def open_models(
@@ -36,33 +36,37 @@ def open_models(
     against: str | None = None,
     cpu: bool = False,
 ) -> tuple[list[Loaded], Loaded | None]:
-    """Load every model and check the selection and the split.
+    """Load the models and check that they have the selected components, layers and split.
 
-    ``data`` is the folder that fairseq-preprocess wrote, ``against`` a checkpoint to compare every
-    other with; ``cpu`` stays on the CPU.
+    Args:
+        paths: checkpoints.
+        data: folder of binarised data (fairseq-preprocess).
+        selection: what will be measured.
+        against: checkpoint to compare all others with.
+        cpu: do not use a GPU.
 
     Returns:
-        The models, and the one to compare with or None.
+        The models, and the model of ``against`` or None.
     """
     models = [load(path, data, cpu=cpu) for path in ([*paths, against] if against else paths)]
     check_same_blocks(models)
     depths = [{site.component: site.number for site in sites_of(one.model)} for one in models]
-    for path, own in zip(paths, depths, strict=False):
-        check_selection(selection, own, path)
+    for path, depth in zip(paths, depths, strict=False):
+        check_selection(selection, depth, path)
     for loaded in models:
         batches_of(loaded, selection.subset, selection.max_tokens)
-    # Measured on the sentences that all models can read.
+    # Skip sentences that are too long for any of the models.
     limit = utils.resolve_max_positions(*(loaded.longest() for loaded in models))
     models = [loaded._replace(limit=limit) for loaded in models]
     if not against:
         return models, None
-    for loaded, own in zip(models[:-1], depths, strict=False):
-        check_same_data(loaded, models[-1], own, depths[-1], selection)
+    for loaded, depth in zip(models[:-1], depths, strict=False):
+        check_same_data(loaded, models[-1], depth, depths[-1], selection)
     return models[:-1], models[-1]
 
 
 def _first_sentences(loaded: Loaded, selection: Selection) -> set[int]:
-    """Return the numbers of the first sentences that the models read."""
+    """Return the indices of the first sentences that are not too long for the models."""
     dataset = loaded.task.dataset(selection.subset)
     numbers, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), loaded.longest())
     return {int(number) for number in numbers[: selection.sentences]}
@@ -71,31 +75,30 @@ def _first_sentences(loaded: Loaded, selection: Selection) -> set[int]:
 def analyze(
     loaded: Loaded, selection: Selection, *, name: str = "", against: Loaded | None = None
 ) -> Analysis:
-    """Run a split through a model, and compare its last layers with those of ``against``.
+    """Measure the selected heads over a split, and their similarity to the model ``against``.
 
     Returns:
-        ``result`` has ``name``, ``checkpoint``, ``architecture``, ``sentences``, what
-        ``HeadsMeter.result`` returns, with importance its ``loss``, ``tokens``, ``of`` and
-        ``spearman`` under ``importance`` and the rest of ``ImportanceMeter.result`` in the layers,
-        and with ``against`` what ``AgainstMeter.result`` does.
+        ``result`` has the keys ``name``, ``checkpoint``, ``architecture``, ``sentences`` and those
+        of ``HeadsMeter.result``. Importance adds ``importance`` (``loss``, ``tokens``, ``of``,
+        ``spearman``) and its measures to each layer; ``against`` adds ``AgainstMeter.result``.
     """
-    meter, count, kept, sentences = HeadsMeter(selection), 0, None, []
+    meter, count, viewed, sentences = HeadsMeter(selection), 0, None, []
     comparison = AgainstMeter(selection) if against else None
     batches = iterate_batches(loaded, selection.subset, max_tokens=selection.max_tokens, label=name)
     for sample in batches:
-        kept = _first_sentences(loaded, selection) if kept is None else kept
+        viewed = _first_sentences(loaded, selection) if viewed is None else viewed
         numbers = sample["id"].tolist()
-        places = [place for place, n in enumerate(numbers) if n in kept]
-        wanted = {*selection.states, "weights"} if places else selection.states
+        rows = [row for row, n in enumerate(numbers) if n in viewed]
+        wanted = {*selection.states, "weights"} if rows else selection.states
         states = head_states(loaded.model, sample, tuple(wanted))
         try:
             meter.update(states)
             if comparison is not None:
                 comparison.update(states, head_states(against.model, sample, ("outputs",)))
-        except ValueError as error:  # of NaN
+        except ValueError as error:  # NaN or infinity
             raise UserError(f"{loaded.path}: {error}") from error
-        for place in places:
-            sentences.append(take_sentence(loaded.task, sample, place, states, selection))
+        for row in rows:
+            sentences.append(take_sentence(loaded.task, sample, row, states, selection))
         count += len(numbers)
     result = {
         "name": name,
@@ -106,10 +109,10 @@ def analyze(
     }
     if {ABLATION, GRADIENT} & {*selection.measures}:
         means = meter.means() if selection.importance_of == "mean" else None
-        result["importance"] = found = measure_importance(loaded, selection, name, means)
-        for component, layers in found.pop("modules").items():
-            for number, own in layers.items():
-                result["components"][component]["layers"][number] |= own
+        result["importance"] = importance = measure_importance(loaded, selection, name, means)
+        for component, layers in importance.pop("modules").items():
+            for number, values in layers.items():
+                result["components"][component]["layers"][number] |= values
         result["summary"] = summarise(result["components"])
     if comparison is not None:
         result["against"] = comparison.result()

@@ -1,7 +1,8 @@
-"""Similarity of heads over a data set: CKA, SVCCA, attention divergence and exp(D), by module.
+"""Head similarity over a split: CKA, SVCCA, JSD, entropy and disagreement of attention modules.
 
-Selects attention modules, accumulates streamed moments over the batches of a split, and returns the
-measures of every pair of heads. exp(D) is the score of Li et al. 2018, Tables 4 and 5.
+``Selection`` names components, layers and measures. The meters accumulate moments batch by batch
+and return the measures of every pair of heads. The disagreement scores exp(D) are those of Li et
+al. 2018, Tables 4 and 5.
 """
 
 import math
@@ -37,14 +38,14 @@ SCORES = ("subspace", "position", "output")
 
 
 def disagreement_sums(states: HeadStates) -> np.ndarray:
-    """Return (3, 3): by score D times count, D off the diagonal times count, and count.
+    """Return (3, 3): for each of ``SCORES`` count * D, count * D off the diagonal, and count.
 
-    Subspace and output are averaged over positions, position over sentences, as the paper's
-    reported scores are (see ``disagreement_scores``). Divided by the count, sums of batches do not
-    depend on how they are cut.
+    Subspace and output are averaged over positions, position over sentences, as in the paper (see
+    ``disagreement_scores``). The sum over batches divided by the total count does not depend on
+    the batches.
 
-    The sums of Li et al. hold the pairs i = j, where a cosine is 1 whatever the heads do. Over the
-    H (H - 1) pairs i != j alone perpendicular heads score 1; with one head that is NaN.
+    D of Li et al. includes the pairs i = j, whose cosine is always 1. Off the diagonal (H (H - 1)
+    pairs) perpendicular heads score 1; with one head it is NaN.
     """
     queries, keys = states.query_padding_mask, states.key_padding_mask
     values = []
@@ -107,11 +108,14 @@ def real_rows(states: HeadStates) -> Tensor:
 
 
 class ModuleMeter:
-    """Measures of the heads of one module.
+    """Measures of the heads of one module, accumulated over batches.
 
-    CKA and SVCCA are of the heads' outputs at the real query positions (Yun et al. 2021,
-    section 3), from moments; the divergence is of their attention weights. ``measures`` are keys
-    of ``MEASURES``, ``threshold`` is the share of the variance that SVCCA keeps.
+    CKA and SVCCA compare the heads' outputs at real query positions (Yun et al. 2021, section 3),
+    from their moments; JSD and entropy use the attention weights.
+
+    Args:
+        measures: keys of ``MEASURES``.
+        threshold: share of the variance that SVCCA keeps.
     """
 
     def __init__(self, measures: tuple[str, ...], threshold: float):
@@ -127,7 +131,7 @@ class ModuleMeter:
         self._disagreement = np.zeros((3, 3))
 
     def update(self, states: HeadStates) -> None:
-        """Add a batch with the states that the measures need."""
+        """Add the head states of a batch."""
         self.num_heads = states.outputs.size(1)
         rows = real_rows(states)
         attention = states.weights, states.query_padding_mask, states.key_padding_mask
@@ -154,23 +158,23 @@ class ModuleMeter:
         return self.moments.count
 
     def result(self) -> dict[str, dict]:
-        """Return the measures but disagreement, ready for JSON.
+        """Return all measures except disagreement, ready for JSON.
 
         ``{"cka": {"mean": m, "pairs": (H, H) nested lists, "unbiased_mean", "pairs_unbiased"},
         "svcca": {..., "top_mean", "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each
         head], "threshold"}, "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "entropy":
         {"mean", "heads", "share_above_0.95", "heads_share_above_0.95"}}``.
-        A mean over pairs i < j is None with one head; all of a similarity is None where there are
-        too few positions for it: two, or for SVCCA no more than the directions kept.
+        A mean over pairs i < j is None with one head. A similarity is None with too few
+        positions: fewer than ``FEWEST``, or for SVCCA no more than the directions kept.
         """
         blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
-        found = {
+        measures = {
             "cka": lambda: self._cka(blocks) if self.positions >= FEWEST else None,
             "svcca": lambda: svcca_pairs(blocks, self.positions, self.threshold),
             "jsd": self._jsd,
             "entropy": self._sharpness,
         }
-        return {measure: found[measure]() for measure in self.measures if measure in found}
+        return {measure: measures[measure]() for measure in self.measures if measure in measures}
 
     def disagreement(self) -> np.ndarray:
         """Return D and D off the diagonal of each score, (3, 2)."""
@@ -178,8 +182,8 @@ class ModuleMeter:
 
     def _cka(self, blocks: Tensor) -> dict:
         """Return CKA of every pair, biased and, from four positions on, unbiased."""
-        own = blocks.diagonal(dim1=0, dim2=1).permute(2, 0, 1)  # (H, D, D)
-        biased = cka_from_scatter(own.unsqueeze(1), blocks, own.unsqueeze(0))
+        within = blocks.diagonal(dim1=0, dim2=1).permute(2, 0, 1)  # (H, D, D)
+        biased = cka_from_scatter(within.unsqueeze(1), blocks, within.unsqueeze(0))
         pairs, mean = None, None
         if self.positions > FEWEST:
             unbiased = unbiased_cka(blocks, self._norms.result(self.moments).cpu(), self.positions)
@@ -226,25 +230,27 @@ def mean_of_pairs(matrix: Tensor) -> float | None:
 def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
     """Return SVCCA of every pair of heads from scatter blocks (H, H, D, D)."""
     num_heads = blocks.size(0)
-    kept = [kept_directions(blocks[h, h], threshold) for h in range(num_heads)]
-    # With itself a head has coefficients of 1, unless it does not vary.
-    pairs = torch.diag(torch.tensor([float(k.size(1) > 0) for k in kept], dtype=torch.float64))
+    directions = [kept_directions(blocks[h, h], threshold) for h in range(num_heads)]
+    # A head's similarity to itself is 1, or 0 if its output is constant.
+    pairs = torch.diag(
+        torch.tensor([float(k.size(1) > 0) for k in directions], dtype=torch.float64)
+    )
     top_pairs = pairs.clone()
     coefficients = {}
     for i, j in combinations(range(num_heads), 2):
-        found = svcca_from_scatter(kept[i], blocks[i, j], kept[j], count)
-        if found is None:
+        similarity = svcca_from_scatter(directions[i], blocks[i, j], directions[j], count)
+        if similarity is None:
             return None
-        pairs[i, j] = pairs[j, i] = found.mean
-        top_pairs[i, j] = top_pairs[j, i] = found.top_mean
-        coefficients[f"{i + 1}-{j + 1}"] = found.coefficients.tolist()
+        pairs[i, j] = pairs[j, i] = similarity.mean
+        top_pairs[i, j] = top_pairs[j, i] = similarity.top_mean
+        coefficients[f"{i + 1}-{j + 1}"] = similarity.coefficients.tolist()
     return {
         "mean": mean_of_pairs(pairs),
         "top_mean": mean_of_pairs(top_pairs),
         "pairs": pairs.tolist(),
         "pairs_top": top_pairs.tolist(),
         "coefficients": coefficients,
-        "kept": [k.size(1) for k in kept],
+        "kept": [k.size(1) for k in directions],
         "threshold": threshold,
     }
 
@@ -260,7 +266,7 @@ KEYS = {
 
 
 class Selection(NamedTuple):
-    """What to measure."""
+    """Components, layers, measures and split of an analysis."""
 
     components: tuple[str, ...] | None = None  # None: all
     layers: str | tuple[int, ...] = "all"  # "all", "last", or numbers from 1
@@ -268,8 +274,8 @@ class Selection(NamedTuple):
     threshold: float = THRESHOLD
     subset: str = "valid"  # name of the split
     max_tokens: int = 4000  # in a batch
-    sentences: int = 0  # first ones of the split, whose attention to keep
-    importance_of: str = "zero"  # what replaces a head's outputs: "zero", or their "mean"
+    sentences: int = 0  # number of sentences whose attention the report shows
+    importance_of: str = "zero"  # replaces an ablated head's output: "zero" or "mean"
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -277,20 +283,20 @@ class Selection(NamedTuple):
         wanted = {state for measure in self.measures for state in MEASURES[measure]}
         return tuple(sorted(wanted | {"outputs"}))
 
-    def chosen(self, there: Container[str]) -> list[str]:
-        """Return the chosen components of the model, in the order of the tables."""
+    def components_of(self, available: Container[str]) -> list[str]:
+        """Return the selected ones of the available components, in the order of the tables."""
         wanted = self.components or COMPONENT_ORDER
-        return [c for c in COMPONENT_ORDER if c in wanted and c in there]
+        return [c for c in COMPONENT_ORDER if c in wanted and c in available]
 
-    def numbers(self, depth: int) -> list[int]:
-        """Return the chosen layers, from 1, of a component with ``depth`` layers."""
+    def layers_of(self, depth: int) -> list[int]:
+        """Return the selected layers, from 1, of a component with ``depth`` layers."""
         if self.layers == "all":
             return list(range(1, depth + 1))
         return [depth] if self.layers == "last" else list(self.layers)
 
 
 def parse_layers(text: str) -> str | tuple[int, ...]:
-    """Read ``--layers``."""
+    """Parse ``--layers``."""
     if text in ("all", "last"):
         return text
     if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
@@ -306,8 +312,8 @@ def check_selection(selection: Selection, depths: dict[str, int], name: str) -> 
                 f"--components {component}: {name} has no such component; it has "
                 f"{', '.join(c for c in COMPONENT_ORDER if c in depths)}"
             )
-    for component in selection.chosen(depths):
-        for number in selection.numbers(depths[component]):
+    for component in selection.components_of(depths):
+        for number in selection.layers_of(depths[component]):
             if number > depths[component]:
                 raise UserError(
                     f"--layers {number}: the {component} of {name} has {depths[component]} layers"
@@ -315,7 +321,7 @@ def check_selection(selection: Selection, depths: dict[str, int], name: str) -> 
 
 
 class HeadsMeter:
-    """Measures of the chosen modules of one model."""
+    """Measures of the selected modules of one model."""
 
     def __init__(self, selection: Selection):
         self.selection = selection
@@ -324,10 +330,10 @@ class HeadsMeter:
     def update(self, head_states: dict[str, list[HeadStates]]) -> None:
         """Add the head states of a batch."""
         measures, threshold = self.selection.measures, self.selection.threshold
-        for component in self.selection.chosen(head_states):
+        for component in self.selection.components_of(head_states):
             layers = head_states[component]
             meters = self.modules.setdefault(component, {})
-            for number in self.selection.numbers(len(layers)):
+            for number in self.selection.layers_of(len(layers)):
                 meter = meters.setdefault(number, ModuleMeter(measures, threshold))
                 meter.update(layers[number - 1])
 
@@ -340,11 +346,11 @@ class HeadsMeter:
         }
 
     def result(self) -> dict:
-        """Return everything, ready for JSON.
+        """Return the measures of all modules, ready for JSON.
 
         ``{"components": {component: {"heads", "positions", "layers": {"1": {...}}}},
-        "disagreement": {component: {...}}, "summary": {measure: {"last", "mean", ...}}}``; the
-        innermost dictionaries are those of ``ModuleMeter.result`` and ``disagreement_result``.
+        "disagreement": {component: {...}}, "summary": {measure: {"last", "mean", ...}}}``. A layer
+        is a ``ModuleMeter.result``, a disagreement a ``disagreement_result``.
         """
         components = {}
         for component, meters in self.modules.items():
@@ -367,9 +373,9 @@ def summarise(components: dict) -> dict:
     """Average the means over modules.
 
     Returns:
-        By measure, ``last``: mean over the components of their last chosen layers; ``mean``:
-        mean over all chosen modules (as Zheng et al. 2021 do for the divergence). With ``KEYS``'
-        endings the same of what else a measure has. None where no module has a value.
+        For each measure ``last``: mean over the last selected layers of the components; ``mean``:
+        mean over all selected modules (as Zheng et al. 2021 do for JSD). Further values of a
+        measure have the suffixes in ``KEYS``. None if no module has a value.
     """
     summary = {}
     for measure in next(iter(next(iter(components.values()))["layers"].values())):
@@ -386,5 +392,5 @@ def summarise(components: dict) -> dict:
 
 def mean(values: list[float | None]) -> float | None:
     """Return the mean of the values that are not None."""
-    there = [value for value in values if value is not None]
-    return sum(there) / len(there) if there else None
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else None

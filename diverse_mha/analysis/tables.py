@@ -1,6 +1,6 @@
-"""The tables of ``diverse-mha analyze``: rows of numbers by module, and their legend.
+"""Tables of ``diverse-mha analyze``: rows by module, head importance, legend.
 
-A result is always one of ``diverse_mha.analysis.run.analyze``.
+``result`` is always ``Analysis.result`` of ``diverse_mha.analysis.run.analyze``.
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ Row = dict[str, float | None]  # by heading
 
 
 class Column(NamedTuple):
-    """A number of the tables."""
+    """A column of the tables."""
 
     heading: str
-    measure: str  # that it comes of, as ``--measures`` names them
-    key: str  # of the layer's result; of a score its name
-    meaning: str = ""  # without it, the column before says it
-    off_diagonal: bool = False  # of scores
+    measure: str  # as in ``--measures``
+    key: str  # in the layer's result; for disagreement the name of the score
+    meaning: str = ""  # for the legend; empty if the column before explains it
+    off_diagonal: bool = False  # disagreement over the pairs i != j
 
 
 COLUMNS = (
@@ -117,24 +117,24 @@ class Table(NamedTuple):
     """A table as it is shown, on a terminal and in the report."""
 
     title: str
-    names: int  # columns at the left that hold words
+    names: int  # number of text columns at the left
     headings: list[str]
-    groups: list[list[list[str]]]  # rows of cells; a blank stands for the word above it
-    findings: tuple[str, ...] = ()  # sentences that say what it shows
+    groups: list[list[list[str]]]  # rows of cells; an empty name repeats the one above
+    findings: tuple[str, ...] = ()  # sentences above the table
 
 
 def columns_of(result: dict, measures: tuple[str, ...] | None = None) -> list[Column]:
-    """Return the columns that a model has values for, of some measures or all."""
-    there = {*result["summary"], *(["disagreement"] if "disagreement" in result else [])}
-    wanted = there if measures is None else there.intersection(measures)
+    """Return the columns of those of ``measures`` (None: all) that were measured."""
+    measured = {*result["summary"], *(["disagreement"] if "disagreement" in result else [])}
+    wanted = measured if measures is None else measured.intersection(measures)
     return [column for column in COLUMNS if column.measure in wanted]
 
 
 def rows_of(result: dict) -> list[tuple[str, str, Row]]:
-    """Return component, layer and values: of every layer, ``mean`` of a component, and ``all``.
+    """Return rows of (component, layer, values): layers, means of components, means over all.
 
-    ``all`` has ``last`` and ``mean`` of :func:`summary_rows`. The mean of scores exp(D) is exp of
-    the mean of D, as in Table 4 of Li et al. 2018.
+    Component ``all`` has the rows ``last`` and ``mean`` of :func:`summary_rows`. Scores exp(D) are
+    averaged as exp of the mean D, as in Table 4 of Li et al. 2018.
     """
     rows = []
     for component in result["components"]:
@@ -148,24 +148,24 @@ def rows_of(result: dict) -> list[tuple[str, str, Row]]:
 def layers_of(result: dict, component: str) -> dict[str, Row]:
     """Return the values of a component by layer."""
     rows, scores = {}, result.get("disagreement", {}).get(component)
-    for place, (number, layer) in enumerate(result["components"][component]["layers"].items()):
+    for index, (number, layer) in enumerate(result["components"][component]["layers"].items()):
         row = rows[number] = {}
         for column in columns_of(result):
             if column.measure == "disagreement":
                 score = scores[column.key]
                 score = score["off_diagonal"] if column.off_diagonal else score
-                row[column.heading] = score["layers"][place]
+                row[column.heading] = score["layers"][index]
             else:
                 row[column.heading] = (layer[column.measure] or {}).get(column.key)
     return rows
 
 
 def summary_rows(result: dict) -> dict[str, Row]:
-    """Return means over components, by what they are over.
+    """Return means over modules.
 
-    ``mean``: all modules; ``last``: the last measured layer of every component; ``cross``: that of
-    the encoder-decoder attention, where there is one. A component with one head has no pairs, and
-    is left out of every column if another has some.
+    ``mean``: over all modules; ``last``: over the last measured layers of the components;
+    ``cross``: the last measured encoder-decoder attention, if the model has any. Components with
+    one head are left out unless all have one head.
     """
     modules = [[*layers_of(result, component).values()] for component in compared(result)]
     rows = {
@@ -178,27 +178,27 @@ def summary_rows(result: dict) -> dict[str, Row]:
 
 
 def compared(result: dict) -> list[str]:
-    """Return the components that the means over components are over."""
+    """Return the components that enter means over components (see :func:`summary_rows`)."""
     components = result["components"]
     return [part for part in components if components[part]["heads"] > 1] or [*components]
 
 
 def _average(rows: Iterable[Row]) -> Row:
     rows, scores = list(rows), {c.heading for c in COLUMNS if c.key in SCORES}
-    found = {}
+    averages = {}
     for heading in rows[0]:
         values = [row[heading] for row in rows if row[heading] is not None]
         if heading in scores and values:
             with np.errstate(divide="ignore"):  # exp(D) of long sequences may be 0
-                found[heading] = float(np.exp(np.log(values).mean()))
+                averages[heading] = float(np.exp(np.log(values).mean()))
         else:
-            found[heading] = mean(values)
-    return found
+            averages[heading] = mean(values)
+    return averages
 
 
 def heads_of(result: dict) -> list[dict]:
-    """Return component, layer, head and what was measured of it, in the order of the model."""
-    found = []
+    """Return a row for each head: component, layer, head, and the values measured."""
+    rows = []
     for component, entry in result["components"].items():
         for number, layer in entry["layers"].items():
             sharp, rises, slopes = (layer.get(m) for m in ("entropy", ABLATION, GRADIENT))
@@ -213,12 +213,12 @@ def heads_of(result: dict) -> list[dict]:
                     row["p_holm"] = rises["holm"][head]
                 if slopes:
                     row["importance_gradient"] = slopes["heads"][head]
-                found.append(row)
-    return found
+                rows.append(row)
+    return rows
 
 
 def model_tables(result: dict) -> list[Table]:
-    """Return the tables of a model, a group of rows for every component."""
+    """Return the tables of a model, with a group of rows for each component."""
     tables = []
     for title, measures in PARTS:
         headings = [column.heading for column in columns_of(result, measures)]
@@ -235,7 +235,7 @@ def model_tables(result: dict) -> list[Table]:
 
 def importance_table(result: dict) -> Table:
     """Return the table of the most and least important heads."""
-    heads, said = heads_of(result), result["importance"]
+    heads, importance = heads_of(result), result["importance"]
     by_rise = "importance" in heads[0]
     key = "importance" if by_rise else "importance_gradient"
     ranked = sorted(heads, key=lambda head: head[key], reverse=True)
@@ -244,9 +244,9 @@ def importance_table(result: dict) -> Table:
     headings = ["component", "layer", "head", *(["rise", "95 %", "p"] if by_rise else [])]
     headings += ["|gradient|"] if "importance_gradient" in heads[0] else []
     return Table(
-        f"Importance of heads, {which} (loss {said['loss']:.3f} bits a token)", 3, headings,
+        f"Importance of heads, {which} (loss {importance['loss']:.3f} bits a token)", 3, headings,
         [[_importance_cells(head) for head in part] for part in parts],
-        tuple(_importance_findings(heads, said)),
+        tuple(_importance_findings(heads, importance)),
     )  # fmt: skip
 
 
@@ -259,42 +259,42 @@ def _importance_cells(head: dict) -> list[str]:
     return cells if slope is None else [*cells, f"{slope:.4f}"]
 
 
-def _importance_findings(heads: list[dict], said: dict) -> list[str]:
-    found = []
+def _importance_findings(heads: list[dict], importance: dict) -> list[str]:
+    sentences = []
     if "importance" in heads[0]:
         tested = [h for h in heads if h["p_holm"] is not None and h["p_holm"] < SIGNIFICANT]
         needed = sum(head["importance"] > 0 for head in tested)
         harmful = len(tested) - needed
-        found.append(
+        sentences.append(
             f"Without one head the loss rises significantly for {needed} of {len(heads)} heads"
             + (f", and falls for {harmful}." if harmful else ".")
         )
-    if said["spearman"] is not None:
-        found.append(
+    if importance["spearman"] is not None:
+        sentences.append(
             "Rank correlation (Spearman) of the rise and the gradient over the heads: "
-            f"{said['spearman']:.2f}."
+            f"{importance['spearman']:.2f}."
         )
-    return found
+    return sentences
 
 
 def against_table(results: list[dict], other: str) -> Table:
-    """Return the comparison of models with another one of the name ``other``."""
+    """Return the table of ``--against``: similarity of models to the model named ``other``."""
     lines = [
-        [result["name"], component, *(number(found[key]) for key in AGAINST.values())]
+        [result["name"], component, *(number(similarity[key]) for key in AGAINST.values())]
         for result in results
-        for component, found in result["against"].items()
+        for component, similarity in result["against"].items()
     ]
     title = f"Similarity of last layers beside those of {other} (Yun et al. 2021, Table 2)"
     return Table(title, 2, ["model", "component", *AGAINST], [lines])
 
 
 def number(value: float | None) -> str:
-    """Write a number of a table; a dash where there is none."""
+    """Format a value with three decimals; a dash for None."""
     return "-" if value is None else f"{value:.3f}"
 
 
 def legend(results: list[dict]) -> list[str]:
-    """Return lines that say what the columns and rows of the tables mean."""
+    """Return the legend: a line for each kind of column and row."""
     first = results[0]
     lines = [f"{c.heading}: {c.meaning}" for c in columns_of(first) if c.meaning]
     if lines:

@@ -1,4 +1,4 @@
-"""What the report's view of single heads shows: attention to some sentences, and maps of heads."""
+"""Data of the report's view of single heads: attention weights of sentences, maps of heads."""
 
 import base64
 from typing import Any
@@ -10,9 +10,9 @@ from diverse_mha.analysis.labels import COMPONENT_TITLES
 from diverse_mha.analysis.similarity import Selection, mean
 from diverse_mha.attention import HeadStates
 
-TOKENS = 64  # of a side of a sentence; a block of a language model may have thousands
-#: By measure: key of a layer's values, what a cell says, what a strong colour means. Of a matrix of
-#: pairs a head has its mean with the other heads of its module.
+TOKENS = 64  # shown per side of a sentence; a block of a language model may have thousands
+#: measure -> key in the layer's result, title, meaning of a strong colour. For pairs the value of
+#: a head is its mean over the other heads of its module.
 MAPS = {
     "cka": ("pairs", "CKA with the other heads of the layer", "more similar"),
     "svcca": ("pairs", "SVCCA with the other heads of the layer", "more similar"),
@@ -26,47 +26,47 @@ MAPS = {
 def take_sentence(
     task: Any,
     sample: dict,
-    place: int,
+    index: int,
     states: dict[str, list[HeadStates]],
     selection: Selection,
 ) -> dict:
-    """Take the attention to one sentence of fairseq's batch, without padding.
+    """Return the attention weights of one sentence of fairseq's batch, without padding.
 
     Args:
-        task: has the dictionaries.
+        task: fairseq's task, with the dictionaries.
         sample: the batch.
-        place: of the sentence in it.
-        states: the batch's, with ``weights``.
-        selection: components and layers to take.
+        index: row of the sentence in the batch.
+        states: head states of the batch, with ``weights``.
+        selection: components and layers.
 
     Returns:
-        ``{"number", "components": {component: {"queries", "keys", "weights"}}}``: the number in the
-        split, as fairseq-generate has it, the first tokens of both sides, and the weights as bytes,
-        round(255 w), of (layers, heads, queries, keys), in base64.
+        ``{"number", "components": {component: {"queries", "keys", "weights"}}}``: the sentence's
+        number in fairseq-generate, the first ``TOKENS`` tokens of both sides, and round(255 w) of
+        the weights (layers, heads, queries, keys) as base64.
     """
     components = {}
-    for component in selection.chosen(states):
+    for component in selection.components_of(states):
         layers = states[component]
-        # A pair of sentences has two rows; the first is shown.
-        row = place * (len(layers[0].weights) // len(sample["id"]))
-        queries, keys = _tokens(task, sample, component, row)
-        real_t = _real(layers[0].query_padding_mask, row, len(queries))
-        real_s = _real(layers[0].key_padding_mask, row, len(keys))
+        # An example of a pair task has two rows; the first is shown.
+        batch_row = index * (len(layers[0].weights) // len(sample["id"]))
+        queries, keys = _tokens(task, sample, component, batch_row)
+        real_t = _real(layers[0].query_padding_mask, batch_row, len(queries))
+        real_s = _real(layers[0].key_padding_mask, batch_row, len(keys))
         weights = b"".join(
-            (layers[number - 1].weights[row].float().cpu()[:, real_t][:, :, real_s] * 255)
+            (layers[number - 1].weights[batch_row].float().cpu()[:, real_t][:, :, real_s] * 255)
             .round().byte().numpy().tobytes()
-            for number in selection.numbers(len(layers))
+            for number in selection.layers_of(len(layers))
         )  # fmt: skip
         components[component] = {
             "queries": [queries[t] for t in real_t],
             "keys": [keys[s] for s in real_s],
             "weights": base64.b64encode(weights).decode("ascii"),
         }
-    return {"number": int(sample["id"][place]), "components": components}
+    return {"number": int(sample["id"][index]), "components": components}
 
 
 def _real(padding: Tensor | None, row: int, length: int) -> list[int]:
-    """Return the first places that are no padding."""
+    """Return the first ``TOKENS`` positions that are not padding."""
     real = range(length) if padding is None else (~padding[row]).nonzero().flatten().tolist()
     return list(real)[:TOKENS]
 
@@ -74,8 +74,8 @@ def _real(padding: Tensor | None, row: int, length: int) -> list[int]:
 def _tokens(task: Any, sample: dict, component: str, row: int) -> tuple[list[str], list[str]]:
     """Return the tokens of the queries and of the keys, padding included.
 
-    The decoder's positions are named by the word they read. The queries of the attention to
-    the source are named by the word they are to predict, as in an alignment.
+    Positions of the decoder are labelled with their input token; queries of the encoder-decoder
+    attention with the token that they predict, as in an alignment.
     """
     net_input = sample["net_input"]
     source = [task.source_dictionary[int(n)] for n in net_input["src_tokens"][row]]
@@ -87,7 +87,7 @@ def _tokens(task: Any, sample: dict, component: str, row: int) -> tuple[list[str
 
 
 def view_data(analyses: list[tuple[dict, list[dict]]]) -> dict:
-    """Return what ``templates/view.js`` reads of results and sentences, ready for JSON."""
+    """Return the input of ``templates/view.js``, ready for JSON."""
     models, measured = [], analyses[0][0]["summary"]
     for result, sentences in analyses:
         components = {
@@ -105,7 +105,7 @@ def view_data(analyses: list[tuple[dict, list[dict]]]) -> dict:
 
 
 def _rows(entry: dict, measure: str) -> list[list[float | None]]:
-    """Give a value of every head, by layer."""
+    """Return a value for each head, by layer."""
     rows = []
     for layer in entry["layers"].values():
         values = (layer[measure] or {}).get(MAPS[measure][0]) or [None] * entry["heads"]

@@ -19,7 +19,7 @@ from diverse_mha.measures.alignment import agreement, alignment_error, best_sour
 from tests.corpora.test_own import NOTE
 
 
-def test_subwords_are_joined_to_words():
+def test_subword_alignments_are_merged_to_words():
     assert word_places(["un@@", "der@@", "line", "x"], "subword_nmt") == [0, 0, 0, 1]
     assert word_places(["▁un", "der", "▁x", "▁"], "sentencepiece") == [0, 0, 1, -1]
     assert word_places(["un", "der", "▁", "x", "▁", "▁y"], "sentencepiece") == [0, 0, 1, 1, 2, 2]
@@ -37,7 +37,7 @@ def test_subwords_are_joined_to_words():
 
 
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
-def test_words_are_those_of_the_text_not_of_the_dictionary(kind, tmp_path, monkeypatch, capsys):
+def test_alignments_print_words_of_the_text_not_the_dictionary(kind, tmp_path, monkeypatch, capsys):
     """A subword that the dictionary lacks neither begins a word nor ends one."""
     text = {
         "bpe": ("Q@@ u@@ ad ad", "ad |@@ | ad"),
@@ -79,7 +79,7 @@ def test_words_are_those_of_the_text_not_of_the_dictionary(kind, tmp_path, monke
     assert ("note: 1 sentences of test have unknown" in capsys.readouterr().err) is (kind != "none")
 
 
-def test_error_rate_of_och_and_ney():
+def test_alignment_error_rate_follows_och_and_ney():
     found = [{(0, 0), (1, 1), (2, 3)}, {(0, 0)}]
     sure, possible = [{(0, 0), (1, 2)}, {(0, 0)}], [{(1, 1)}, set()]
     error, precision, recall = alignment_error(found, sure, possible)

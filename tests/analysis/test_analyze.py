@@ -46,7 +46,7 @@ def test_table_has_every_component_and_layer(checkpoint, data, capsys):
         assert heading in out
 
 
-def test_nothing_is_lost_where_a_checkpoint_goes_or_a_pipe_is_closed(
+def test_results_survive_a_deleted_checkpoint_and_a_closed_pipe(
     checkpoint, data, tmp_path, monkeypatch, capsys
 ):
     """A training removes old checkpoints; ``| head`` reads some lines; drawing takes longest."""
@@ -93,7 +93,7 @@ def test_the_quickstart_has_the_mean_cka_over_layers(checkpoint, data, scores):
         ("transformer_lm_gpt", "language_modeling", "transformer_lm_disagree"),
     ],
 )
-def test_stock_checkpoints_give_what_their_twin_gives(arch, task, twin, save, data, scores):
+def test_stock_checkpoint_gives_the_numbers_of_its_namesake(arch, task, twin, save, data, scores):
     options = ["--share-decoder-input-output-embed"]
     if task == "language_modeling":
         options = ["--tokens-per-sample", "32", "--activation-fn", "gelu"]
@@ -124,7 +124,7 @@ def test_a_classifier_of_pairs_has_an_encoder_of_both_sentences(save, pairs, dat
         run(["analyze", str(single), str(pairs.parent), "--cpu"])
 
 
-def test_several_models_beside_a_single_head_one(save, checkpoint, data, scores, capsys):
+def test_several_models_against_a_single_head_model(save, checkpoint, data, scores, capsys):
     single = save("single", "transformer_disagree", heads=1)
     other = save("other", "transformer_routing", "--aggregation-encoder-layers", "1")
     words = ["analyze", str(checkpoint), str(other), str(data), "--against", str(single)]
@@ -139,7 +139,7 @@ def test_several_models_beside_a_single_head_one(save, checkpoint, data, scores,
     assert all(0 < found["svcca"] < 1 for found in content["models"][0]["against"].values())
 
 
-def test_models_are_measured_on_what_all_can_read(save, checkpoint, data, scores):
+def test_sentences_too_long_for_one_model_are_skipped_for_all(save, checkpoint, data, scores):
     texts = load(str(checkpoint), str(data), cpu=True).task
     texts.load_dataset("valid")
     sizes = texts.dataset("valid").src_sizes
@@ -155,13 +155,13 @@ def test_models_are_measured_on_what_all_can_read(save, checkpoint, data, scores
     assert [one["number"] for one in shown] == fitting[:3]
 
 
-def test_models_that_show_no_heads_are_refused(save, data, tmp_path):
+def test_models_without_head_states_are_refused(save, data, tmp_path):
     path = save("aligned", "transformer_align", "--alignment-heads", "1")
     with pytest.raises(UserError, match="'transformer_align' does not show its heads"):
         run(["analyze", str(path), str(data), "--cpu"])
 
 
-def test_every_head_is_in_the_numbers_and_the_tables(save, data, tmp_path, capsys):
+def test_heads_csv_and_tables_have_every_head(save, data, tmp_path, capsys):
     paths = [str(save("first", "transformer_disagree")), str(save("coda", "transformer_coda"))]
     words = ["--measures", "importance,importance-gradient", "--cpu"]
     assert run(["analyze", *paths, str(data), *words, "--output", str(tmp_path)]) == 0
@@ -183,7 +183,7 @@ def test_every_head_is_in_the_numbers_and_the_tables(save, data, tmp_path, capsy
     assert "first: Without one head" in page, "the headline"
 
 
-def test_missing_libraries_are_named_before_the_data_are_run(monkeypatch):
+def test_missing_libraries_are_reported_before_the_analysis(monkeypatch):
     analyze.check_libraries()
     monkeypatch.setattr(analyze.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="need matplotlib, jinja2: pip install matplotlib jinja2"):

@@ -22,7 +22,7 @@ def random_weights(bsz=3, heads=4, tgt=5, src=6, seed=1, dtype=torch.float64):
 
 @pytest.mark.parametrize("reduction", ["sentence", "row"])
 @pytest.mark.parametrize("chunk", [1, 60, 2**20])
-def test_equals_the_loops(reduction, chunk, monkeypatch):
+def test_divergence_equals_explicit_loops(reduction, chunk, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", chunk)
     weights, queries, keys = random_weights()
     expected = torch.zeros(4, 4, dtype=torch.float64)
@@ -48,7 +48,7 @@ def test_identical_heads_give_zero_and_disjoint_ones_ln_2():
     assert jensen_shannon(apart)[0, 1].item() == pytest.approx(2 * math.log(2), rel=1e-7)
 
 
-def test_without_a_real_query_or_a_second_head():
+def test_divergence_with_no_real_query_or_one_head():
     weights, queries, keys = random_weights()
     assert (jensen_shannon(weights, torch.ones_like(queries), keys) == 0).all()
     assert jensen_shannon(weights[:, :1]).tolist() == [[0.0]]
@@ -61,7 +61,7 @@ def test_half_precision_is_computed_in_float32():
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_bad_arguments_are_refused():
+def test_invalid_arguments_are_refused():
     weights, queries, keys = random_weights()
     with pytest.raises(ValueError, match=r"reduction 'token': choose from \('sentence', 'row'\)"):
         jensen_shannon(weights, reduction="token")
@@ -72,7 +72,7 @@ def test_bad_arguments_are_refused():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_entropy_is_that_of_the_rows_one_by_one(dtype):
+def test_entropy_equals_the_entropy_of_each_row(dtype):
     torch.manual_seed(1)
     logits = torch.randn(3, 4, 5, 6, dtype=dtype) * torch.tensor([0.1, 1, 4, 30]).view(4, 1, 1)
     queries = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]]).bool()
@@ -89,7 +89,7 @@ def test_entropy_is_that_of_the_rows_one_by_one(dtype):
     assert 0 < float(found.sharp[3]) and float(found.sharp[0]) == 0
 
 
-def test_even_and_single_weights():
+def test_entropy_of_uniform_and_one_hot_weights():
     even = torch.full((1, 1, 2, 8), 1 / 8)
     assert float(attention_entropy(even).entropy) == pytest.approx(math.log(8))
     assert attention_entropy(torch.eye(8)[None, None]) == (0, 1)
@@ -97,7 +97,7 @@ def test_even_and_single_weights():
     assert float(attention_entropy(at).sharp) == 0, "above 0.95, not at it"
 
 
-def test_in_training_weights_are_those_before_dropout():
+def test_training_weights_are_returned_before_dropout():
     model = build_ours(attention_dropout=0.5).train()
     batch = toy_batch((5, 4), (4, 5))["net_input"]
     states = model(**batch, return_head_states=("weights",))[1]["head_states"]["encoder"][0]

@@ -82,7 +82,7 @@ def shown(browser) -> list[tuple[str, float]]:
     ]
 
 
-def test_a_head_and_a_sentence_are_chosen_by_keyboard(page, paths, data):
+def test_keyboard_selects_head_and_sentence(page, paths, data):
     browser = page()
     keys = webdriver.Keys
     browser.execute_script("document.getElementById('view-model').focus()")
@@ -110,7 +110,7 @@ def test_a_head_and_a_sentence_are_chosen_by_keyboard(page, paths, data):
     assert f"“{target}” looks most at {strongest} " in said
 
 
-def test_nothing_is_fetched_and_nothing_goes_wrong(page):
+def test_page_makes_no_requests_and_logs_no_errors(page):
     browser = page()
     browser.find_elements("css selector", "#view-queries button")[1].click()
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]

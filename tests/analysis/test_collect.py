@@ -90,19 +90,19 @@ def states(model, batch):
     return states_of(model, batch)
 
 
-def test_sentences_one_by_one_in_any_order_give_what_one_batch_gives(states):
+def test_batch_size_and_order_do_not_change_results(states):
     whole = measure([states])
     for order in ([0, 1, 2, 3, 4, 5], [5, 0, 3, 1, 4, 2]):
         parts = measure([sentence(states, i) for i in order])
         assert numbers(parts) == pytest.approx(numbers(whole), rel=1e-10, abs=1e-10)
 
 
-def test_padding_changes_nothing(states):
+def test_padding_does_not_change_results(states):
     found = measure([widened(states, 3)])
     assert numbers(found) == pytest.approx(numbers(measure([states])), rel=1e-10, abs=1e-10)
 
 
-def test_every_pair_is_that_of_the_tensor_functions(states):
+def test_pairs_equal_the_tensor_functions(states):
     result = measure([states])
     assert result["components"]["cross"]["positions"] == sum(LENGTHS)
     for component in ("encoder", "cross", "decoder"):
@@ -134,7 +134,7 @@ def test_every_pair_is_that_of_the_tensor_functions(states):
     assert result["summary"]["jsd"]["mean_per_row"] == pytest.approx(np.mean(rows))
 
 
-def test_the_mean_output_is_over_words(states):
+def test_mean_output_is_averaged_over_real_positions(states):
     meter = HeadsMeter(ALL)
     meter.update(states)
     for (component, number), means in meter.means().items():
@@ -143,7 +143,7 @@ def test_the_mean_output_is_over_words(states):
         assert means.size(0) == 4
 
 
-def test_only_what_is_asked_for(model, batch):
+def test_only_selected_measures_are_returned(model, batch):
     some = Selection(("cross",), "last", ("jsd",))
     result = measure([states_of(model, batch, some)], some)
     assert list(result["components"]) == ["cross"]
@@ -160,14 +160,14 @@ def test_one_head_has_no_pairs(batch):
     assert set(result["summary"]["cka"].values()) == {None}
 
 
-def test_svcca_of_too_few_positions_is_none(model):
+def test_svcca_is_none_with_too_few_positions(model):
     result = measure([states_of(model, toy_batch((3, 2), (2, 2)))], ALL._replace(threshold=1.0))
     layer = result["components"]["decoder"]["layers"]["1"]
     assert layer["svcca"] is None and layer["cka"]["mean"] > 0
     assert result["summary"]["svcca"]["last"] is None
 
 
-def test_options_that_name_what_is_not_there_are_refused():
+def test_unknown_components_and_layers_are_refused():
     depths = {"decoder": 2}
     with pytest.raises(UserError, match="--components encoder: x.pt has no .* it has decoder"):
         check_selection(Selection(("encoder",)), depths, "x.pt")
@@ -181,7 +181,7 @@ def test_options_that_name_what_is_not_there_are_refused():
 
 
 @pytest.mark.parametrize("positions", [1, 2])
-def test_one_or_two_positions_have_no_similarity(positions):
+def test_similarity_is_none_with_one_or_two_positions(positions):
     """Between two, CKA is 1 whatever the data."""
     states = states_of(build_ours().eval(), toy_batch((positions,), (positions,)))
     result = measure([states])
@@ -198,7 +198,7 @@ def test_one_or_two_positions_have_no_similarity(positions):
     json.dumps(result, allow_nan=False)
 
 
-def test_last_layers_are_compared_over_the_same_positions():
+def test_against_compares_last_layers_over_the_same_positions():
     single = build_ours(seed=2, encoder_attention_heads=1, decoder_attention_heads=1).eval()
     model, lengths = build_ours().eval(), [20, 17, 25, 13]
     meter = AgainstMeter(Selection(threshold=0.9))
@@ -237,7 +237,7 @@ def literal(x, mask, product, pairs):
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["all pairs", "i != j"])
-def test_scores_are_exp_of_the_literal_sums(own):
+def test_scores_equal_exp_of_the_papers_sums(own):
     selection = Selection(measures=("disagreement",))
     states = states_of(build_ours().double().eval(), toy_batch(), selection)
     pairs = [(i, j) for i, j in itertools.product(range(4), repeat=2) if own or i != j]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.analysis.figures import curves_of_models, end_of_scale, heat_maps
+from diverse_mha.analysis.figures import colour_limit, curves_of_models, heat_maps
 from diverse_mha.analysis.report import all_plots
 
 
@@ -18,9 +18,9 @@ def maps_of(plot):
 
 
 @pytest.mark.parametrize("measure", ["cka", "svcca", "jsd"])
-def test_colours_end_at_the_largest_value_of_all_models(measure):
+def test_colour_limit_is_the_largest_value_of_all_models(measure):
     models = [result("one", 0.5, measure=measure), result("two", 0.8, measure=measure)]
-    end = end_of_scale(models, measure)
+    end = colour_limit(models, measure)
     for model, value in zip(models, (0.5, 0.8), strict=True):
         (image,) = maps_of(heat_maps(model, measure, end))[0].images
         assert image.get_clim() == (0, 0.8)
@@ -28,7 +28,7 @@ def test_colours_end_at_the_largest_value_of_all_models(measure):
         assert shown[0, 1] == value and shown.mask[0, 0], "the diagonal says nothing"
 
 
-def test_a_pair_with_few_coefficients_does_not_cut_the_others():
+def test_coefficient_curve_averages_pairs_of_unequal_length():
     pairs = {"1-2": [0.9, 0.5, 0.3], "1-3": [0.5], "2-3": []}
     layer = {"svcca": {"coefficients": pairs}}
     found = {"name": "m", "components": {"encoder": {"layers": {"1": {}, "2": layer}}}}

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis.ablation import Recording, gated, run_model, sentence_losses, sites_of
+from diverse_mha.analysis.ablation import (
+    ActivationCache,
+    gated,
+    run_model,
+    sentence_losses,
+    sites_of,
+)
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, ImportanceMeter
 from diverse_mha.evaluation.comparison.statistics import rate
 from tests import toy, toy_classification
@@ -49,24 +55,24 @@ def without(head):
 
 
 @torch.no_grad()
-def test_what_is_run_again_is_what_a_whole_run_gives(model_and_batch):
+def test_activation_cache_equals_a_full_forward_pass(model_and_batch):
     model, batch = model_and_batch
-    recording = Recording(model, batch)
-    torch.testing.assert_close(recording.output, run_model(model, batch), rtol=0, atol=0)
+    cache = ActivationCache(model, batch)
+    torch.testing.assert_close(cache.output, run_model(model, batch), rtol=0, atol=0)
     sites = sites_of(model)
     assert len(sites) == len({site.component for site in sites}) * 2
     for site in sites:
         with gated(site, without(1)):
             whole = run_model(model, batch)
-        found = recording.again(site, without(1))
+        found = cache.ablate(site, without(1))
         torch.testing.assert_close(found, whole, rtol=0, atol=1e-12)
-        assert (found - recording.output).abs().max() > 1e-6
-    torch.testing.assert_close(run_model(model, batch), recording.output, rtol=0, atol=0)
+        assert (found - cache.output).abs().max() > 1e-6
+    torch.testing.assert_close(run_model(model, batch), cache.output, rtol=0, atol=0)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["translation", "coda", "language model", "classifier"])
-def test_ablation_is_zeroing_columns_of_the_output_projection(name):
+def test_ablation_equals_zeroing_output_projection_columns(name):
     model, batch = MODELS[name]()
     model.double().eval()
     meter = ImportanceMeter(model, sites_of(model), (ABLATION,))
@@ -86,7 +92,7 @@ def test_ablation_is_zeroing_columns_of_the_output_projection(name):
             assert heads[head] == pytest.approx(rise, abs=1e-12)
 
 
-def test_the_gradient_is_the_slope_of_a_gate(model_and_batch):
+def test_gradient_equals_the_finite_difference_of_a_gate(model_and_batch):
     model, batch = model_and_batch
     meter = ImportanceMeter(model, sites_of(model), (GRADIENT,))
     list(meter.update(batch))
@@ -106,7 +112,7 @@ def test_the_gradient_is_the_slope_of_a_gate(model_and_batch):
 
 
 @torch.no_grad()
-def test_losses_of_sentences_are_those_of_fairseq(model_and_batch):
+def test_sentence_losses_equal_fairseqs(model_and_batch):
     model, batch = model_and_batch
     losses, counts = sentence_losses(model, batch, run_model(model, batch))
     output = model(**batch["net_input"])
@@ -121,7 +127,7 @@ def test_losses_of_sentences_are_those_of_fairseq(model_and_batch):
     assert counts.tolist() == real.sum(1).tolist()
 
 
-def test_the_interval_is_that_of_a_ratio_over_sentences():
+def test_interval_is_of_a_ratio_over_sentences():
     generator = np.random.default_rng(1)
     values, covered = [], 0
     for _ in range(400):
@@ -137,7 +143,7 @@ def test_the_interval_is_that_of_a_ratio_over_sentences():
 
 
 @torch.no_grad()
-def test_heads_that_say_their_mean_lose_nothing_by_it():
+def test_constant_heads_have_no_importance_under_mean_ablation():
     model, batch = MODELS["translation"]()
     model.double().eval()
     site = sites_of(model)[0]

@@ -15,10 +15,10 @@ from diverse_mha.analysis.labels import file_name, short_names
         (["/best.pt"], ["best"]),
     ],
 )
-def test_the_shortest_ending_that_tells_them_apart(paths, names):
+def test_shortest_unique_suffix_is_the_name(paths, names):
     assert short_names(paths) == names
 
 
-def test_the_name_of_a_file_leaves_room_for_more():
+def test_file_names_are_truncated():
     assert file_name("a/b c.pt") == "a-b-c.pt" and file_name("/") == "model"
     assert file_name("\u597d" * 240) == "\u597d" * 60

@@ -29,7 +29,7 @@ def direct(x, heads):
 
 
 @pytest.mark.parametrize("offset", [0.0, 30.0])
-def test_is_the_definition_however_the_rows_are_cut(offset):
+def test_moments_do_not_depend_on_the_batches(offset):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(50, 12, generator=generator, dtype=torch.float64) + offset
     x[:, 3:6] = x[:, :3] @ torch.randn(3, 3, generator=generator, dtype=torch.float64) + x[:, 3:6]
@@ -43,7 +43,7 @@ def test_is_the_definition_however_the_rows_are_cut(offset):
         torch.testing.assert_close(found, direct(x, 4), rtol=1e-8, atol=1e-9)
 
 
-def test_independent_heads_give_0_and_equal_ones_1():
+def test_independent_heads_give_0_and_equal_heads_1():
     """At 64 positions and 32 dimensions the biased one gives a third."""
     values, biased = [], []
     for seed in range(40):
@@ -59,7 +59,7 @@ def test_independent_heads_give_0_and_equal_ones_1():
     assert abs(sum(values) / 40) < 0.005 and min(values) < 0 < max(values)
 
 
-def test_what_does_not_vary_and_too_few_positions():
+def test_constant_outputs_and_too_few_positions():
     outputs = torch.randn(1, 2, 4, 3)
     outputs[:, 0] = 1.0
     meter = ModuleMeter(("cka",), 0.99)
@@ -100,7 +100,7 @@ def test_batches_of_any_size_and_order_give_the_two_pass_scatter(size, offset):
         assert moments.count == 501
 
 
-def test_what_varies_by_rounding_only_counts_as_constant():
+def test_rounding_noise_counts_as_constant():
     x = stream(50, 3, 0.0).float()
     x[:, 1] = 0.1
     x[::2, 1] = 0.1 + 1e-8  # half a unit in the last place of float32, lost in storing

@@ -64,7 +64,7 @@ def test_folder_has_numbers_figures_and_page(folder):
     assert len((folder / "heads.csv").read_text().splitlines()) == 1 + 2 * 3 * 4
 
 
-def test_page_needs_nothing_else_and_runs_one_program(folder):
+def test_page_is_self_contained_with_one_script(folder):
     text = (folder / "report.html").read_text()
     page = Page(text)
     assert not page.open
@@ -80,7 +80,7 @@ def test_page_needs_nothing_else_and_runs_one_program(folder):
     assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
 
 
-def test_names_and_tokens_are_shown_as_they_are(folder):
+def test_names_and_tokens_are_escaped(folder):
     text = (folder / "report.html").read_text()
     assert "&lt;b onload=&#39;x&#39;&gt;&amp;" in text
     assert "<b onload" not in text and "<script>alert" not in text

@@ -16,7 +16,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.checkpoints import iterate_batches, load
 
 
-def test_of_the_most_similar_pair_the_less_important_head_goes():
+def test_less_important_head_of_the_most_similar_pair_is_pruned():
     one, two, three = (Head("encoder", 1, n) for n in (1, 2, 3))
     other = Head("cross", 1, 1)
     values = {one: 0.3, two: 0.2, three: 0.1, other: 0.01}
@@ -31,9 +31,7 @@ def test_of_the_most_similar_pair_the_less_important_head_goes():
 
 @pytest.mark.integration
 @pytest.mark.parametrize("by", ["importance", "gradient", "similarity", "random"])
-def test_pruned_heads_are_zero_and_the_loss_is_that_of_masks(
-    by, checkpoint, data, tmp_path, capsys
-):
+def test_pruned_heads_are_zero_and_the_loss_equals_masking(by, checkpoint, data, tmp_path, capsys):
     output = tmp_path / "pruned.pt"
     words = ["--share", "0.3", "--by", by, "--output", str(output), "--cpu"]
     assert run(["prune", str(checkpoint), str(data), *words]) == 0
@@ -63,9 +61,7 @@ def test_pruned_heads_are_zero_and_the_loss_is_that_of_masks(
 
 
 @pytest.mark.integration
-def test_a_head_of_every_module_is_kept_and_ranks_are_taken_anew(
-    checkpoint, data, tmp_path, capsys
-):
+def test_keep_one_and_repeated_ranking(checkpoint, data, tmp_path, capsys):
     output = str(tmp_path / "pruned.pt")
     words = ["prune", str(checkpoint), str(data), "--output", output, "--cpu", "--keep-one"]
     with pytest.raises(UserError, match="--heads 19: 19 of 24 heads; at most 18 can go"):
@@ -100,7 +96,7 @@ def test_the_curve_has_a_band_of_seeds(save, data, tmp_path, capsys):
 
 @pytest.mark.integration
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-def test_the_curve_of_bleu_is_that_of_evaluate(checkpoint, data, tmp_path, capsys):
+def test_bleu_curve_equals_evaluate(checkpoint, data, tmp_path, capsys):
     data = shutil.copytree(data, tmp_path / "corpus/bin")
     words = Dictionary.load(str(data / "dict.tgt.txt"))
     texts = indexed_dataset.make_dataset(str(data / "valid.src-tgt.tgt"), impl="mmap")
@@ -122,7 +118,7 @@ def test_the_curve_of_bleu_is_that_of_evaluate(checkpoint, data, tmp_path, capsy
 
 
 @pytest.mark.integration
-def test_what_cannot_be_pruned_is_refused(save, checkpoint, data, tmp_path):
+def test_unprunable_models_and_invalid_counts_are_refused(save, checkpoint, data, tmp_path):
     routing = save("routing", "transformer_routing", "--aggregation-encoder-layers", "2")
     for words, message in (
         (

@@ -22,14 +22,14 @@ def responses(n, *widths, seed=1, offset=3.0):
 
 
 @pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3), (31, 1, 1)])
-def test_linear_cka_is_that_of_the_full_matrices(n, a, b):
+def test_linear_cka_equals_full_matrices(n, a, b):
     x, y = responses(n, a, b)
     assert cka(x, y) == pytest.approx(reference.cka(x.numpy(), y.numpy()), rel=1e-10)
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.9, 0.99, 1.0])
 @pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3)])
-def test_svcca_is_that_of_the_full_matrices(n, a, b, threshold):
+def test_svcca_equals_full_matrices(n, a, b, threshold):
     x, y = responses(n, a, b)
     found = svcca(x, y, threshold)
     expected = reference.svcca(x.numpy(), y.numpy(), threshold)
@@ -39,7 +39,7 @@ def test_svcca_is_that_of_the_full_matrices(n, a, b, threshold):
 
 
 @pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3), (31, 1, 1)])
-def test_top_mean_is_that_of_the_published_code(n, a, b):
+def test_top_mean_equals_the_published_code(n, a, b):
     """``sum_threshold`` of Raghu et al. written out: the first length whose sum is enough."""
     x, y = responses(n, a, b)
     found = svcca(x, y)
@@ -62,7 +62,7 @@ def test_an_invertible_map_leaves_svcca_at_one_if_all_is_kept():
     assert cka(x, x @ mix) < 0.999, "CKA sees such a map"
 
 
-def test_a_set_that_does_not_vary_is_like_nothing():
+def test_constant_set_has_no_similarity():
     x, _ = responses(50, 4, 4)
     still = torch.full((50, 4), 0.1, dtype=torch.float32)
     for other in (x, still):
@@ -71,14 +71,14 @@ def test_a_set_that_does_not_vary_is_like_nothing():
         assert found.mean == found.top_mean == 0 and found.coefficients.numel() == 0
 
 
-def test_one_dead_dimension_is_left_out():
+def test_dead_dimension_is_ignored():
     x, y = responses(50, 4, 4)
     dead = torch.cat((y, torch.full((50, 1), 7.0, dtype=torch.float64)), dim=1)
     assert svcca(x, dead, 1.0).kept == (4, 4)
     assert svcca(x, dead, 1.0).mean == pytest.approx(svcca(x, y, 1.0).mean, abs=1e-9)
 
 
-def test_scale_is_nothing_to_cka():
+def test_cka_is_scale_invariant():
     x, y = responses(40, 6, 5, offset=0.0)
     for scale in (1e-60, 1e-6, 1e6, 1e60):
         expected = pytest.approx(cka(x, y), rel=1e-9)
@@ -108,7 +108,7 @@ def test_too_few_positions_are_refused():
         cka(x[:1], y[:1])
 
 
-def test_bad_arguments_are_refused():
+def test_invalid_arguments_are_refused():
     x, y = responses(20, 3, 3)
     with pytest.raises(ValueError, match="20 and 19 positions"):
         cka(x, y[:19])

@@ -39,7 +39,7 @@ def text(*models):
     return " ".join(format_tables({"models": models, "subset": "valid"}).split())
 
 
-def test_the_module_that_yun_et_al_report_is_told_from_the_mean_of_three():
+def test_cross_attention_row_differs_from_the_mean_of_components():
     found = result("a", 0.0, 0.5)
     rows = summary_rows(found)
     assert rows["cross"]["SVCCA"] == pytest.approx(0.3), "second component, second layer"
@@ -67,7 +67,7 @@ def test_all_means_are_over_the_modules_that_have_pairs():
     assert summary_rows(found)["mean"]["Out."] < 0.4, "none has pairs"
 
 
-def test_each_layer_has_its_own_score_and_their_mean_is_that_of_d():
+def test_component_score_is_exp_of_mean_d():
     found = result("a", 0.0, 0.5)
     found["disagreement"]["encoder"]["output"] = score([0.2, 0.6])
     found["disagreement"]["cross"]["position"] = score([0.0, 0.0])  # exp(-800)
@@ -77,7 +77,7 @@ def test_each_layer_has_its_own_score_and_their_mean_is_that_of_d():
     assert rows["all", "mean"]["Pos."] == 0
 
 
-def test_tables_have_a_row_for_every_module_and_the_legend_says_what_is_there():
+def test_tables_have_all_modules_and_the_legend_all_columns():
     found = result("a", 0.0, 0.5)
     similarity, scores = model_tables(found)
     assert similarity.headings == ["component", "layer", "SVCCA", "SVCCA top", "CKA", "CKA unb."]
@@ -112,7 +112,7 @@ def test_two_models_have_their_difference():
     assert len(table.findings) == 2
 
 
-def test_what_was_found_is_said():
+def test_findings_are_stated():
     base, other = result("base", 0.0, 0.5), result("other", 0.2, 0.7)
     (outputs,), (scores,) = (table.findings for table in comparison_tables([base, other]))
     assert outputs == (
@@ -138,7 +138,7 @@ def test_what_was_found_is_said():
         ((1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5), "and base do not differ clearly: CKA 0.250 "),
     ],
 )
-def test_models_differ_clearly_if_their_modules_do(differences, said):
+def test_models_differ_clearly_if_the_interval_excludes_0(differences, said):
     other = result("other", 0.0, 0.5)
     layers = [layer for part in other["components"].values() for layer in part["layers"].values()]
     for layer, difference in zip(layers, differences, strict=True):

@@ -42,7 +42,7 @@ def test_tokens_and_weights_of_one_sentence_without_padding():
             assert (np.triu(weights, 1) == 0).all()
 
 
-def test_of_a_pair_the_first_sentence_is_shown_and_of_a_side_the_first_tokens():
+def test_first_sentence_of_a_pair_and_first_tokens_are_shown():
     source = torch.tensor([[4, 5, 2], [6, 7, 2], [8, 9, 2], [10, 11, 2]])  # two pairs
     sample = {"id": torch.tensor([0, 1]), "net_input": {"src_tokens": source}}
     weights = torch.arange(4.0).view(4, 1, 1, 1).expand(4, 2, 3, 3) / 4
@@ -60,7 +60,7 @@ def test_of_a_pair_the_first_sentence_is_shown_and_of_a_side_the_first_tokens():
         np.testing.assert_allclose(layer, expected, atol=0.5 / 255 + 1e-6)
 
 
-def test_a_head_has_its_mean_over_the_others():
+def test_pair_measures_are_averaged_over_the_other_heads():
     layer = {"cka": {"pairs": [[1, 0.1, 0.2], [0.1, 1, 0.4], [0.2, 0.4, 1]]}, "svcca": None}
     entry = {"heads": 3, "layers": {"1": layer, "2": layer}}
     found = {"name": "m", "components": {"cross": entry}, "summary": layer}
