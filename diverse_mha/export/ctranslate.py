@@ -1,7 +1,7 @@
-"""Models for CTranslate2, with what turns plain text into their tokens.
+"""``export --format ctranslate2``: a folder for CTranslate2, with subwords and a script.
 
-The conversion is CTranslate2's own (``ctranslate2.converters.FairseqConverter``), of the stock
-form of the checkpoint.
+CTranslate2 itself converts (``ctranslate2.converters.FairseqConverter``), from the checkpoint in
+stock fairseq's form.
 """
 
 import json
@@ -20,9 +20,9 @@ from diverse_mha.tasks.data_files import dictionaries_named
 
 
 def text_options(source: Side, target: Side, positions: tuple[int, int]) -> dict:
-    """Return what the script beside a model (``plain_text.py``) has to know of its data.
+    """Return the contents of ``text.json``, the settings of ``plain_text.py``.
 
-    ``positions`` are those that the encoder and the decoder have, for subwords and an end.
+    ``positions`` are the maximum positions of encoder and decoder, end of sentence included.
     """
     options = source.made.tokeniser
     if "zh" in (source.moses, target.moses) and options["tokeniser"] == "moses":
@@ -39,15 +39,15 @@ def text_options(source: Side, target: Side, positions: tuple[int, int]) -> dict
 
 
 def head_first(parameters: dict, layer: int, head: int, heads: int) -> dict:
-    """Return parameters with a head of the attention to the source moved before the others.
+    """Return parameters with one encoder-decoder head moved to the front of its layer.
 
-    The outputs stay the same to rounding; ``layer`` and ``head`` are from 1. CTranslate2's
-    alignments are those of the first heads of a layer.
+    CTranslate2 returns the attention of a layer's first heads. Outputs are equal up to rounding;
+    ``layer`` and ``head`` are from 1.
     """
     order = [head - 1, *(other for other in range(heads) if other != head - 1)]
     moved, prefix = dict(parameters), f"decoder.layers.{layer - 1}.encoder_attn."
     for name in (name for name in parameters if name.startswith(prefix)):
-        axis = int(name == f"{prefix}out_proj.weight")  # which takes what the others make
+        axis = int(name == f"{prefix}out_proj.weight")  # its heads are columns, not rows
         if name != f"{prefix}out_proj.bias":
             parted = parameters[name].unflatten(axis, (heads, -1))
             moved[name] = parted.index_select(axis, torch.tensor(order)).flatten(axis, axis + 1)
@@ -62,16 +62,16 @@ def convert(
     quantization: str | None,
     alignment: tuple[int, int] | None = None,
 ) -> None:
-    """Convert a checkpoint, and put the subwords and a script beside a translation model.
+    """Convert a checkpoint; a translation model gets its subword model and ``translate.py``.
 
     Args:
         path: the checkpoint, for messages.
-        state: what fairseq loads from there.
-        data: has the dictionaries; of a translation model, made by data-prep.
-        output: the folder to make; ``stock.pt`` stays beside it.
-        quantization: type of the parameters; None leaves them as they are.
-        alignment: layer and head, from 1, whose attention CTranslate2 is to return, in place of the
-            last layer's mean.
+        state: its contents, of :func:`.export.load_state`.
+        data: folder with the dictionaries; for translation made by data-prep.
+        output: folder to create; ``stock.pt`` is written beside it.
+        quantization: type of the parameters; None: unchanged.
+        alignment: layer and head (from 1) whose attention CTranslate2 returns; None: the mean over
+            the last layer's heads.
     """
     try:
         from ctranslate2.converters import FairseqConverter
@@ -101,10 +101,10 @@ def convert(
             converter.convert(str(output), quantization=quantization)
     except (UserError, OSError):
         raise
-    except Exception as error:  # of a part that it does not have, as adaptive softmax
-        said = " ".join(str(error).split())[:200]
+    except Exception as error:  # an unsupported option, such as adaptive softmax
+        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{path}: CTranslate2 cannot convert it ({said}); give other options, or "
+            f"{path}: CTranslate2 cannot convert it ({reason}); give other options, or "
             "--format fairseq"
         ) from error
     if text:

@@ -1,4 +1,4 @@
-"""Exports checkpoints to other tools: ``diverse-mha export``."""
+"""``diverse-mha export``: writes a checkpoint for fairseq, CTranslate2 or transformers."""
 
 import argparse
 import logging
@@ -20,7 +20,7 @@ FORMATS = {
 }
 
 MADE_FILE = "export.json"  # marks an exported folder
-#: Formats that an option is for.
+#: Formats that accept an option.
 _OPTIONS = {
     "data": ("ctranslate2", "transformers"),
     "quantization": ("ctranslate2",),
@@ -62,12 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def written_folder(folder: Path) -> bool:
-    """Return True for a folder that this command wrote."""
+    """Return True for a folder written by this command."""
     return json_with(MADE_BY, "checkpoint")(folder / MADE_FILE)
 
 
 def load_state(path: str) -> dict:
-    """Read a checkpoint with its configuration."""
+    """Load a checkpoint that has a configuration."""
     from fairseq import checkpoint_utils
 
     diverse_mha.register()
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha export``."""
     output = Path(args.output)
     if args.format in _OPTIONS["data"] and output.is_dir() and not written_folder(output):
-        raise UserError(f"OUT {output}: is there already; give another name, or remove it")
+        raise UserError(f"OUT {output}: already exists; give another name, or remove it")
     check_replaceable(
         "OUT", output, inputs=[args.checkpoint], force=args.force,
         is_own=written_folder if output.is_dir() else written_by("export"),
@@ -115,7 +115,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
     data = args.data or str(state["cfg"].task.data)
     if not Path(data).is_dir():
         raise UserError(f"{data}: no such data folder; give --data DATA")
-    alignment, said = None, "for CTranslate2"
+    alignment, summary = None, "for CTranslate2"
     if args.alignment_head is not None:
         from diverse_mha.evaluation.align import Aligner
         from diverse_mha.evaluation.checkpoints import load
@@ -123,18 +123,18 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
         logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs every file
         aligner = Aligner(load(args.checkpoint, data, cpu=True), data)
         alignment = aligner.head(aligner.choose("--alignment-head", args.alignment_head))
-        said += ", aligning by layer {}, head {}".format(*alignment)
+        summary += ", aligning by layer {}, head {}".format(*alignment)
     output.parent.mkdir(parents=True, exist_ok=True)
     beside = tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent)
     with ended_in_order(), beside as folder:
         made = Path(folder, "model")
         if args.format == "transformers":
-            said = transformers.convert(args.checkpoint, state, data, made)
+            summary = transformers.convert(args.checkpoint, state, data, made)
         else:
             convert(args.checkpoint, state, data, made, args.quantization, alignment)
         write_json(made / MADE_FILE, {MADE_BY: "export", "checkpoint": args.checkpoint})
         if output.exists():
             output.rename(Path(folder, "before"))  # removed with the folder
         made.replace(output)
-    print(f"{output}: {args.checkpoint} {said}")
+    print(f"{output}: {args.checkpoint} {summary}")
     return 0

@@ -1,4 +1,4 @@
-"""Tokenizers beside the models of ``fsmt.py``: BPE of subword-nmt, or sentencepiece on raw text."""
+"""Tokenizers of transformers for exported models: BPE (subword-nmt) or sentencepiece."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ def write_tokenizer(
     languages: tuple[str, str],
     words: tuple[Dictionary, ...],
 ) -> str:
-    """Write the tokenizer that fits the data, and return what to say of it.
+    """Write the data's tokenizer; return a remark on it for the user, or "".
 
     Raises:
         UserError: transformers has no such tokenizer.
@@ -38,7 +38,7 @@ def write_tokenizer(
 def write_vocabulary(
     folder: Path, data: str, languages: Sequence[str], sides: Sequence[Side]
 ) -> list[str]:
-    """Copy dictionaries and sentencepiece models beside a model without tokenizer; name them."""
+    """Copy the dictionaries and sentencepiece models; return their file names."""
     files = [Path(data, f"dict.{code}.txt") for code in languages]
     files += [side.model for side in sides]
     for path in dict.fromkeys(files):
@@ -47,7 +47,7 @@ def write_vocabulary(
 
 
 def _bpe_vocabulary(words: Dictionary) -> dict[str, int]:
-    """Write subwords as FSMT does: the end of a word is marked, not its continuation."""
+    """Return FSMT's vocabulary, which marks ends of words instead of continuations."""
     made = {}
     for number, word in enumerate(words.symbols):
         if number >= words.nspecial:
@@ -63,15 +63,18 @@ def _write_bpe(
         text = json.dumps(_bpe_vocabulary(dictionary), ensure_ascii=False)
         (folder / name).write_text(text, encoding="utf-8")
     shutil.copy(source.model, folder / "merges.txt")
-    said = {"tokenizer_class": "FSMTTokenizer", "do_lower_case": source.made.tokeniser["lowercase"]}
-    said["langs"] = list(languages)
-    (folder / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
+    config = {
+        "tokenizer_class": "FSMTTokenizer",
+        "do_lower_case": source.made.tokeniser["lowercase"],
+    }
+    config["langs"] = list(languages)
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
 def _merges(model: Path, vocabulary: dict[str, int]) -> list[tuple[str, str]]:
-    """Return the merges of a sentencepiece model of BPE, the first first.
+    """Return the merges of a sentencepiece BPE model in order.
 
-    It joins the pair whose piece has the best score, whichever its parts are.
+    sentencepiece joins the pair whose piece has the best score, whatever its two parts.
     """
     from sentencepiece import SentencePieceProcessor
 

@@ -1,7 +1,7 @@
-"""Translates plain text with the model beside this file: ``python translate.py < TEXT``.
+"""Translates plain text with the model in this folder: ``python translate.py < TEXT``.
 
-``export --format ctranslate2`` copies this file, which needs ctranslate2, sacremoses, and
-subword-nmt or sentencepiece. ``text.json`` says how the model's data was prepared.
+``export --format ctranslate2`` copies this file. It needs ctranslate2, sacremoses, and subword-nmt
+or sentencepiece. ``text.json`` describes the preparation of the model's data.
 """
 
 import json
@@ -72,20 +72,20 @@ def main() -> None:
 
     made = json.loads((HERE / "text.json").read_text(encoding="utf-8"))
     lines = [line.rstrip("\r\n") for line in open(0, encoding="utf-8-sig", newline="\n")]
-    words, decode = [*map(encoder(made), lines)], decoder(made)
-    for number, line in enumerate(words, 1):
+    tokenised, decode = [*map(encoder(made), lines)], decoder(made)
+    for number, line in enumerate(tokenised, 1):
         if len(line) > made["longest_source"]:
             at_most = f"{len(line)} subwords, at most {made['longest_source']}"
             sys.exit(f"line {number}: {at_most}; split it")
-    found = ctranslate2.Translator(str(HERE)).translate_batch(
-        words,
+    translations = ctranslate2.Translator(str(HERE)).translate_batch(
+        tokenised,
         beam_size=5,
         max_batch_size=4000,
         batch_type="tokens",
         max_input_length=0,
         max_decoding_length=made["longest_target"],
     )
-    for source, best in zip(words, found, strict=True):
+    for source, best in zip(tokenised, translations, strict=True):
         print(decode(best.hypotheses[0]) if source else "")
 
 

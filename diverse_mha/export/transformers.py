@@ -1,6 +1,7 @@
-"""Models for Hugging Face transformers: ``diverse-mha export --format transformers``.
+"""``export --format transformers``: a folder for Hugging Face transformers.
 
-FSMT is its class of fairseq's Transformer; parameters have fairseq's names behind ``model.``.
+FSMT is its class for fairseq's Transformer. Parameters keep fairseq's names, with the prefix
+``model.``.
 """
 
 from argparse import Namespace
@@ -16,7 +17,7 @@ from diverse_mha.corpora.prepared import Side, read_side
 from diverse_mha.export.fairseq import stock_state
 from diverse_mha.export.fast_tokenizer import write_tokenizer, write_vocabulary
 
-# Options and the only value that FSMT allows.
+# Options with the only value that FSMT supports.
 _ONLY = {
     "encoder_normalize_before": False,
     "decoder_normalize_before": False,
@@ -29,7 +30,7 @@ _ONLY = {
 }
 _WIDTHS = ("decoder_embed_dim", "decoder_input_dim", "decoder_output_dim")
 _ACTIVATIONS = ("relu", "gelu", "tanh", "linear", "gelu_new", "silu")
-_NOT_PARAMETERS = ("version", "_float_tensor")  # last parts of names
+_NOT_PARAMETERS = ("version", "_float_tensor")  # buffers, by the last part of their names
 
 
 def _check(path: str, args: Namespace) -> None:
@@ -79,12 +80,12 @@ def build(path: str, args: Namespace, parameters: dict, sizes: tuple[int, int]):
             "(or this package with [hub])"
         ) from None
     model = FSMTForConditionalGeneration(FSMTConfig(**_config(args, sizes)))
-    ours = {
+    state = {
         f"model.{name}": value.float()
         for name, value in parameters.items()
         if name.rpartition(".")[2] not in _NOT_PARAMETERS
     }
-    missing, unknown = model.load_state_dict(ours, strict=False)
+    missing, unknown = model.load_state_dict(state, strict=False)
     missing = [name for name in missing if not name.endswith("embed_positions.weight")]
     if missing or unknown:
         raise UserError(f"{path}: parameter {(missing + unknown)[0]}: not of FSMT's model")
@@ -98,16 +99,16 @@ def build(path: str, args: Namespace, parameters: dict, sizes: tuple[int, int]):
 
 
 def convert(path: str, state: dict, data: str, output: Path) -> str:
-    """Write a folder that transformers loads, with a tokenizer or the files of the vocabulary.
+    """Write a folder for transformers, with a tokenizer or the vocabulary files.
 
     Args:
         path: the checkpoint, for messages.
-        state: what fairseq loads from there.
-        data: the folder with the dictionaries.
-        output: the folder to make.
+        state: its contents, of :func:`.export.load_state`.
+        data: folder with the dictionaries.
+        output: folder to create.
 
     Returns:
-        What to say of the folder.
+        A description of the folder for the user.
     """
     stock = stock_state(path, state, namespace=True)
     args = stock["args"]
@@ -122,8 +123,8 @@ def convert(path: str, state: dict, data: str, output: Path) -> str:
     sides: list[Side] = []
     try:
         sides = [read_side(data, code) for code in languages]
-        said = "with its tokenizer" + write_tokenizer(output, (*sides,), languages, words)
+        summary = "with its tokenizer" + write_tokenizer(output, (*sides,), languages, words)
     except UserError as error:
         files = ", ".join(write_vocabulary(output, data, languages, sides))
-        said = f"without a tokenizer: {error}; its vocabulary is in {files}"
-    return f"for transformers, {said}"
+        summary = f"without a tokenizer: {error}; its vocabulary is in {files}"
+    return f"for transformers, {summary}"

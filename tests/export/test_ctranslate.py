@@ -35,7 +35,7 @@ def side(moses: str = "de", model: Path = Path("codes"), **options) -> Side:
     [{}, {"normalise": True}, {"aggressive": True, "lowercase": True}]
     + [{"straight_apostrophes": True}, {"tokeniser": "none"}],
 )
-def test_the_script_cuts_and_joins_text_as_the_data_was(options, tmp_path, monkeypatch):
+def test_translate_script_tokenises_and_detokenises_like_the_data(options, tmp_path, monkeypatch):
     monkeypatch.setattr(plain_text, "HERE", tmp_path)
     (tmp_path / "codes").write_text(CODES)
     source, target = side(model=tmp_path / "codes", **options), side("en", **options)
@@ -48,7 +48,7 @@ def test_the_script_cuts_and_joins_text_as_the_data_was(options, tmp_path, monke
         assert decode(encode(line)) == target.detokenise()(tokens).strip()
 
 
-def test_the_script_takes_raw_text_of_any_script(tmp_path, monkeypatch):
+def test_translate_script_accepts_raw_text_in_any_writing_system(tmp_path, monkeypatch):
     monkeypatch.setattr(plain_text, "HERE", tmp_path)
     lines = [line for lines in SENTENCES.values() for line in lines]
     write_lines(tmp_path / "text", [unicodedata.normalize("NFC", line) for line in lines])
@@ -63,7 +63,7 @@ def test_the_script_takes_raw_text_of_any_script(tmp_path, monkeypatch):
         assert decode(encode(line)) == unicodedata.normalize("NFC", line)
 
 
-def test_a_head_that_comes_first_changes_no_output():
+def test_reordering_heads_keeps_the_output():
     model = build_ours().double().eval()
     state = model.state_dict()
     moved = head_first(state, 2, 3, model.heads["cross"])
@@ -88,7 +88,7 @@ def test_chinese_is_refused():
         text_options(side("zh"), side("en"), (1024, 1024))
 
 
-def test_what_it_cannot_convert_is_refused(tmp_path):
+def test_unsupported_models_are_refused_by_ctranslate2(tmp_path):
     pytest.importorskip("ctranslate2")
     state = checkpoint("transformer_lm_disagree_tiny", LM | {"decoder_output_dim": 8})
     toy_task().source_dictionary.save(str(tmp_path / "dict.txt"))

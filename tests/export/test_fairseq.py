@@ -70,7 +70,7 @@ def test_stock_fairseq_builds_the_same_model(case, namespace):
     torch.testing.assert_close(stock(**inputs)[0][words], own(**inputs)[0][words])
 
 
-def test_nothing_of_ours_and_nothing_of_the_training_is_left():
+def test_export_has_no_plugin_options_and_no_training_state():
     made = stock_state("x.pt", checkpoint(*MODELS["translation"]))
     assert "diverse" not in str(made["cfg"])
     assert made["cfg"]["common"]["user_dir"] is None
@@ -93,7 +93,7 @@ TALKING = {"logits": "talking-heads"}
         ("transformer_disagree", SMALL | TALKING, "x.pt: --logits talking-heads"),
     ],
 )
-def test_what_fairseq_does_not_have_is_refused(arch, options, message):
+def test_methods_unknown_to_fairseq_are_refused(arch, options, message):
     with pytest.raises(UserError, match=message):
         stock_state("x.pt", checkpoint(arch, options))
 

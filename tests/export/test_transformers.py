@@ -32,7 +32,7 @@ def stock(arch: str = "transformer_disagree", **options):
 
 
 @pytest.mark.parametrize("sharing", [{"share_all_embeddings": True}, {"encoder_layers": 1}])
-def test_logits_are_those_of_fairseq(sharing):
+def test_logits_equal_fairseqs(sharing):
     from fairseq.models.transformer import TransformerModel
 
     made = stock(**sharing)
@@ -67,7 +67,7 @@ def test_logits_are_those_of_fairseq(sharing):
         ("transformer_lm_disagree_tiny", LM, "a language model; --format transformers"),
     ],
 )
-def test_what_fsmt_has_not_is_refused(arch, options, said):
+def test_options_unknown_to_fsmt_are_refused(arch, options, said):
     made = stock_state(
         "x.pt", checkpoint(arch, SMALL | options if "lm" not in arch else options), namespace=True
     )
@@ -75,7 +75,7 @@ def test_what_fsmt_has_not_is_refused(arch, options, said):
         transformers._check("x.pt", made["args"])
 
 
-def test_the_tokenizer_has_the_words_of_the_dictionary(tmp_path):
+def test_tokenizer_vocabulary_equals_the_dictionary(tmp_path):
     from transformers import AutoTokenizer
 
     words = Dictionary()
@@ -107,7 +107,7 @@ def pieces(tmp_path):
     return Side("de", made, model), Dictionary.load(str(tmp_path / "dict.de.txt"))
 
 
-def test_the_tokenizer_cuts_raw_text_as_sentencepiece_does(pieces, tmp_path):
+def test_tokenizer_equals_sentencepiece_on_raw_text(pieces, tmp_path):
     from transformers import AutoTokenizer
 
     side, words = pieces
@@ -123,7 +123,7 @@ def test_the_tokenizer_cuts_raw_text_as_sentencepiece_does(pieces, tmp_path):
 
 
 @pytest.mark.parametrize("reason", ["tokens", "separate", "lacks"])
-def test_what_gets_no_tokenizer_gets_its_vocabulary(pieces, tmp_path, monkeypatch, reason):
+def test_vocabulary_is_exported_without_a_tokenizer(pieces, tmp_path, monkeypatch, reason):
     side, words = pieces
     lines = (tmp_path / "dict.de.txt").read_text().splitlines(keepends=True)
     (tmp_path / "dict.en.txt").write_text("".join(lines if reason == "tokens" else lines[1:]))
