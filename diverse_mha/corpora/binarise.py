@@ -1,8 +1,7 @@
-"""fairseq's binarised format for sentences with labels.
+"""Binarised data for sentence classification, in the layout of fairseq's ``sentence_prediction``.
 
-The layout is that of fairseq's ``sentence_prediction``: a folder a field, ``input0/`` (and
-``input1/`` for pairs), ``label/`` and any further ones. Each has ``dict.txt`` and, for every
-split, ``SPLIT.bin`` and ``SPLIT.idx``.
+A folder for each field: ``input0/`` (for pairs also ``input1/``), ``label/`` and optional others.
+Each has ``dict.txt`` and, for each split, ``SPLIT.bin`` and ``SPLIT.idx``.
 """
 
 from collections import Counter
@@ -12,19 +11,19 @@ from pathlib import Path
 from diverse_mha.corpora.text import read_lines, write_lines
 
 Table = Mapping[str, Sequence[str]]  # columns, by field
-MARKS = frozenset({"<s>", "</s>", "<pad>"})  # fairseq's own, which text cannot have
-_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq's
+MARKS = frozenset({"<s>", "</s>", "<pad>"})  # fairseq's special tokens, not allowed in text
+_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every fairseq dictionary
 
 
 def count_words(lines: Iterable[str], minimum: int = 1) -> dict[str, int]:
-    """Count words, most frequent first, then by spelling, without fairseq's special ones."""
+    """Count words except special tokens; most frequent first, ties in alphabetical order."""
     counts = Counter(word for line in lines for word in line.split() if word not in _SPECIAL)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return {word: count for word, count in ordered if count >= minimum}
 
 
 def read_columns(folder: Path, fields: Sequence[str]) -> dict[str, Table]:
-    """Read the tab-separated files ``SPLIT.tsv`` of a folder: columns by split and field."""
+    """Read the files ``SPLIT.tsv`` of a folder: split -> field -> column."""
     tables = {}
     for path in sorted(folder.glob("*.tsv")):
         rows = (line.split("\t") for line in read_lines(path))
@@ -35,7 +34,7 @@ def read_columns(folder: Path, fields: Sequence[str]) -> dict[str, Table]:
 def binarise(
     folder: Path, dictionaries: Mapping[str, Mapping[str, int]], splits: Mapping[str, Table]
 ) -> None:
-    """Write dictionaries (words with counts, by field) and splits (columns, by field)."""
+    """Write dictionaries (field -> word -> count) and splits (split -> field -> column)."""
     from fairseq.data import Dictionary, indexed_dataset
 
     for field, counts in dictionaries.items():
@@ -43,7 +42,7 @@ def binarise(
         path = folder / field / "dict.txt"
         write_lines(path, (f"{word} {count}" for word, count in counts.items()))
         dictionary = Dictionary.load(str(path))
-        sentences = field.startswith("input")  # with an end mark
+        sentences = field.startswith("input")  # get an end-of-sentence token
         for split, columns in splits.items():
             prefix = folder / field / split
             builder = indexed_dataset.make_builder(

@@ -11,8 +11,8 @@ from diverse_mha.common.errors import UserError
 def make_chinese_tokeniser() -> Callable[[str], str]:
     """Return a function from a Chinese sentence to its words, joined by spaces.
 
-    jieba's default mode: its dictionary, and its hidden Markov model for other words. Special
-    characters are escaped as in other languages.
+    jieba's default mode: its dictionary, and a hidden Markov model for unknown words. Special
+    characters are escaped as by Moses' tokeniser.
     """
     from sacremoses import MosesTokenizer
 
@@ -34,7 +34,7 @@ def _segmenter():
         raise UserError("Chinese text needs jieba: run pip install jieba") from None
     jieba.setLogLevel(logging.WARNING)
     segmenter = jieba.Tokenizer()
-    # jieba would trust a cache in the common temporary folder.
+    # A private folder: jieba would load a cache from the shared temporary folder.
     with tempfile.TemporaryDirectory(prefix="jieba-") as folder:
         segmenter.tmp_dir = folder
         segmenter.initialize()

@@ -1,7 +1,7 @@
-"""Chooses training pairs: by a length filter, at random, or as held-out data.
+"""Selects sentence pairs: length filter, random sample, held-out set.
 
-``python -m diverse_mha.corpora.choose filter|draw|hold-out OPTIONS FILES``. A pair is a line of
-the source side and the same line of the target side. Functions take both sides, source first.
+``python -m diverse_mha.corpora.choose filter|draw|hold-out OPTIONS FILES``. Line n of the source
+file and line n of the target file are a pair. Functions take both sides, source first.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora.text import read_lines
 
 Pair = tuple[Path, Path]  # source, target
-# Letters without spaces between words: of Thai, Lao, Tibetan, Burmese, Khmer and their neighbours,
-# Chinese and Japanese.
+# Letters of scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer and related
+# scripts, Chinese and Japanese.
 _UNSPACED = re.compile(
     "[\u0e00-\u0e3e\u0e40-\u0fff\u1000-\u109f\u1780-\u17d3\u17d7\u17dc-\u17ff\u1950-\u19df\u1a20-\u1aad"
     "\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -26,12 +26,12 @@ _UNSPACED = re.compile(
 
 
 def read_pairs(sides: Pair) -> Iterator[tuple[str, ...]]:
-    """Yield line n of both sides together."""
+    """Yield (source line, target line)."""
     return zip(*map(read_lines, sides), strict=True)
 
 
 def write_pairs(sides: Pair, pairs: Iterable[tuple[str, ...]]) -> None:
-    """Write both sides of pairs of lines."""
+    """Write both sides of the pairs."""
     with (
         open(sides[0], "w", encoding="utf-8", newline="\n") as source_file,
         open(sides[1], "w", encoding="utf-8", newline="\n") as target_file,
@@ -42,12 +42,12 @@ def write_pairs(sides: Pair, pairs: Iterable[tuple[str, ...]]) -> None:
 
 
 def count_words(line: str) -> int:
-    """Count words, or tokens, between spaces."""
+    """Count words or tokens, separated by spaces."""
     return len(line.split())
 
 
 def words_and_letters(line: str) -> int:
-    """Count words, but letters (with their marks) in scripts without spaces."""
+    """Count words; in scripts without spaces count letters, without their combining marks."""
     count = 0
     for word in line.split():
         letters = (c for c in _UNSPACED.findall(word) if unicodedata.category(c)[0] != "M")
@@ -77,30 +77,30 @@ def dropped_by(
 
 
 def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) -> str:
-    """Copy the pairs that no rule drops; return a message with the counts."""
-    found: Counter[str] = Counter()
+    """Copy the pairs that pass the filter; return a message with the counts."""
+    counts: Counter[str] = Counter()
 
-    def kept(pair: tuple[str, ...]) -> bool:
-        found[name := rule(*pair)] += 1
+    def passes(pair: tuple[str, ...]) -> bool:
+        counts[name := rule(*pair)] += 1
         return not name
 
-    write_pairs(targets, filter(kept, read_pairs(sources)))
-    rules = ", ".join(f"{count:,} {name}" for name, count in found.most_common() if name)
-    if not found[""]:
+    write_pairs(targets, filter(passes, read_pairs(sources)))
+    rules = ", ".join(f"{count:,} {name}" for name, count in counts.most_common() if name)
+    if not counts[""]:
         raise UserError(
             f"no pair of {sources[0]} and {sources[1]} passes the length filter: {rules}; "
             "see --max-length and --max-ratio"
         )
     dropped = f"; dropped: {rules}" if rules else ""
-    return f"{found['']:,} of {found.total():,} train pairs kept{dropped}"
+    return f"{counts['']:,} of {counts.total():,} train pairs kept{dropped}"
 
 
 def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
-    """Copy ``size`` pairs, drawn without replacement, in their order; return the number of all.
+    """Copy ``size`` randomly drawn pairs in their order; return the total number of pairs.
 
-    Every pair with text on both sides is equally likely. This is selection sampling (Knuth, The Art
-    of Computer Programming 2, Algorithm S) with ``random.Random(seed).random()``, whose values
-    Python guarantees.
+    Every pair with text on both sides is equally likely (without replacement). The algorithm is
+    selection sampling (Knuth, The Art of Computer Programming 2, Algorithm S) with
+    ``random.Random(seed).random()``, whose values Python guarantees.
     """
     total = eligible = 0
     for pair in read_pairs(sources):
@@ -108,8 +108,8 @@ def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
         eligible += _filled(pair)
     if eligible < size:
         raise UserError(
-            f"--sample {size:,} is more than there is: {eligible:,} of the {total:,} training "
-            f"pairs have text on both sides"
+            f"--sample {size:,}: only {eligible:,} of the {total:,} training pairs have text on "
+            "both sides; give a smaller number"
         )
     draw = random.Random(seed).random
 
@@ -132,12 +132,12 @@ def _filled(pair: tuple[str, ...]) -> bool:
 def hold_out(
     sources: Pair, tokens: Pair, rest: Pair, held: Pair, every: int, rule: Callable[[str, str], str]
 ) -> int:
-    """Copy every n-th pair that no rule drops to ``held``, all others to ``rest``.
+    """Copy every n-th pair that passes the filter to ``held``, all others to ``rest``.
 
-    The rule sees ``tokens``, the same pairs tokenised.
+    The filter reads ``tokens``, the same pairs tokenised.
 
     Returns:
-        The number of pairs held out.
+        The number of held-out pairs.
     """
     passing = [number for number, pair in enumerate(read_pairs(tokens)) if not rule(*pair)]
     chosen = set(passing[every - 1 :: every])
@@ -153,12 +153,26 @@ def main() -> None:
     add = parser.add_argument
     add("what", choices=("filter", "draw", "hold-out"))
     add("--max-length", type=int, default=250, help="longest side to keep, in tokens")
-    add("--max-ratio", type=float, default=9.0, help="of the longer side to the shorter")
-    add("--count-letters", default="", help="sides, of source,target, counted in letters")
+    add(
+        "--max-ratio",
+        type=float,
+        default=9.0,
+        help="largest ratio of the longer to the shorter side",
+    )
+    add(
+        "--count-letters",
+        default="",
+        help="sides whose length is in letters: source, target or both",
+    )
     add("--sample", type=int, help="pairs to draw")
     add("--sample-seed", type=int, default=1)
     add("--every", type=int, help="hold out every n-th pair that passes the filter")
-    add("files", nargs="+", type=Path, help="both sides of what is read, then of what is written")
+    add(
+        "files",
+        nargs="+",
+        type=Path,
+        help="source and target files of each input, then of each output",
+    )
     args = parser.parse_args()
     pairs = list(zip(args.files[::2], args.files[1::2], strict=True))
     if args.what == "draw":

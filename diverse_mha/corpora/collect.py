@@ -1,4 +1,4 @@
-"""Collects the sentences of published files into one file for each side of a split.
+"""Extracts the sentences of downloaded files and concatenates them, one file a side of a split.
 
 ``python -m diverse_mha.corpora.collect --markup M --to A B --from A1 B1 A2 B2 ...``
 """
@@ -12,10 +12,10 @@ from diverse_mha.corpora.text import read_lines
 
 
 def main() -> None:
-    """Append files to their sides in turn."""
+    """Append the sentences of each file to the output of its side."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--markup", choices=READERS, default="plain")
-    parser.add_argument("--lines", type=int, help="that each file must have")
+    parser.add_argument("--lines", type=int, help="required number of sentences of each file")
     parser.add_argument("--to", nargs="+", required=True)
     parser.add_argument("--from", nargs="+", required=True, dest="files")
     args = parser.parse_args()
@@ -31,7 +31,7 @@ def main() -> None:
                 count = 0
                 try:
                     for line in READERS[args.markup](read_lines(path)):
-                        # A carriage return would end a line for fairseq.
+                        # fairseq would split the line at a carriage return.
                         outs[side].write(line.replace("\r", " ") + "\n")
                         filled[side] = filled[side] or bool(line.strip())
                         count += 1

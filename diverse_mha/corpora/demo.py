@@ -37,12 +37,12 @@ from typing import NamedTuple
 from diverse_mha.corpora.text import write_lines
 
 MIN_WORDS, MAX_WORDS = 4, 20
-VERSION = 2  # of the sentences of a seed
+VERSION = 2  # raised whenever a seed gives other sentences
 SOURCE, TARGET = "lm", "qo"
 
-NOMINATIVE, ACCUSATIVE, OBLIQUE = range(3)  # places in the rows of endings
+NOMINATIVE, ACCUSATIVE, OBLIQUE = range(3)  # columns of the endings below
 PLURAL = "plural"
-# Endings of nouns, by gender and plural; "a" (ek-) has those of the singular.
+# Endings of nouns, by gender and plural; the article "a" (ek-) takes the singular's.
 NOUN = {
     ("m", False): ("", "en", "um"),
     ("f", False): ("a", "an", "as"),
@@ -61,7 +61,7 @@ AGREEING = {
 PREFIX = {"a": "", "i": "ge", "o": "vü"}  # of verbs, by Lumi's ending of tense; i is past
 # Number of stems by kind. "do", "go" and "say" are verbs: with object, without, with a clause.
 WORDS = {"noun": 180, "adjective": 40, "relation": 5, "adverb": 8, "do": 40, "go": 14, "say": 6}
-WORDS_SEED = 20  # all corpora have the same words
+WORDS_SEED = 20  # fixed: all corpora have the same vocabulary
 # Beginnings, vowels and endings of stems.
 LUMI = ("b d f g k l m n p r s t v fl pr st".split(), "aeiou", "klmnrtvz")
 QORUN = (

@@ -34,7 +34,7 @@ LONGEST = 12
 LENGTHS = range(1, LONGEST + 1)
 PARTS = (0.8, 0.1, 0.1)
 FIELDS = ("label", "input0", "input1", "length")  # in the order of a line of split/
-VERSION = 1  # of the pairs of a seed
+VERSION = 1  # raised whenever a seed gives other pairs
 WORLDS = 2 ** len(VARIABLES)
 _EVERYWHERE = 2**WORLDS - 1  # a tautology; 0 is a contradiction
 _FILE_NAME = re.compile(r"train\d+(\.gz)?|test\d+(\.gz)?")
@@ -185,7 +185,7 @@ def _binarise(source: Path, target: Path, options: dict) -> str:
 
 
 def main() -> None:
-    """Do one step, and print what it made."""
+    """Run one step, and print a summary."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("what", choices=("read", "generate", "split", "binarise"))

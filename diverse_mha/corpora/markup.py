@@ -1,4 +1,4 @@
-"""Reads sentences out of the mark-up of translation corpora."""
+"""Extracts sentences from the mark-up of translation corpora: WMT .sgm, IWSLT .xml, IWSLT talks."""
 
 import html
 import re
@@ -28,10 +28,10 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
 
 
 def talks(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the sentences of an IWSLT training file, with titles and descriptions of talks.
+    """Yield sentences, titles and descriptions of an IWSLT training file.
 
-    This is the rule of fairseq's recipe for IWSLT14: lines with an address, a number, keywords or
-    names go, and so does the mark-up around titles and descriptions.
+    The filter of fairseq's recipe for IWSLT14: lines with URL, talk id, keywords or names are
+    dropped, and the tags of titles and descriptions are removed.
     """
     for line in lines:
         if not _TALK_TAG.match(line):
@@ -39,7 +39,7 @@ def talks(lines: Iterable[str]) -> Iterator[str]:
 
 
 def talk_sentences(lines: Iterable[str]) -> Iterator[str]:
-    """Yield only the sentences of an IWSLT training file."""
+    """Yield the sentences of an IWSLT training file, without titles and descriptions."""
     for line in lines:
         if not line.lstrip().startswith("<"):
             yield line.strip()

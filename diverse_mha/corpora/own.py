@@ -1,4 +1,4 @@
-"""What languages and an earlier corpus decide for ``data-prep/prepare-own.sh``.
+"""Settings of ``data-prep/prepare-own.sh`` that depend on the languages or on an earlier corpus.
 
 ``python -m diverse_mha.corpora.own OPTIONS`` prints assignments of shell variables.
 """
@@ -16,34 +16,34 @@ from diverse_mha.common.files import read_json
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.text import has_rules, make_tokeniser, read_lines, rules_for
 
-CHECKED_LINES = 2000  # of a text that Moses is to cut
-TORN_SHARE = 0.01  # lines with a cut word that are allowed
+CHECKED_LINES = 2000  # lines of a text on which Moses' tokeniser is tried
+TORN_SHARE = 0.01  # allowed share of lines with a word torn by the tokeniser
 _HEBREW_SIGN = re.compile("[\u05d0-\u05ea][\"'\u05be\u05f3\u05f4][\u05d0-\u05ea]")
 
 
 def decide(
     languages: Sequence[str], tokeniser: str, like: str, texts: Sequence[Path] = ()
 ) -> Iterator[str]:
-    """Yield shell commands.
+    """Yield shell commands that set the variables of the script.
 
     Args:
-        languages: of source and target.
-        tokeniser: the one asked for.
-        like: the folder of an earlier corpus, or "".
+        languages: source and target.
+        tokeniser: "moses" or "none".
+        like: folder of an earlier corpus to prepare like, or "".
         texts: training texts of both sides.
     """
     moses = [rules_for(code) for code in languages]
     if like:
         path = Path(like)
         root = path.absolute().parent if path.name == "bin" else path
-        tokeniser, moses, found = _earlier(root, languages)
-        for name, words in found.items():
+        tokeniser, moses, variables = _earlier(root, languages)
+        for name, words in variables.items():
             yield _assign(name, words)
     elif tokeniser == "moses":
         for code, text in zip(moses, texts, strict=False):
             check_moses(text, code)
     yield _assign("moses", moses)
-    by_words = {"zh"} if tokeniser == "moses" else set()  # jieba has cut it into words
+    by_words = {"zh"} if tokeniser == "moses" else set()  # segmented by jieba
     sides = zip(("source", "target"), moses, strict=True)
     yield f"counted={','.join(side for side, code in sides if code not in by_words)}"
     if tokeniser == "moses":
@@ -55,11 +55,12 @@ def decide(
 
 
 def check_moses(text: Path, code: str) -> None:
-    """Raise an error if Moses' tokeniser cuts words of a text at their marks or letters.
+    """Raise an error if Moses' tokeniser tears words of a text at combining marks or letters.
 
-    It does so in Thai, Khmer, Hindi with joiners, Persian and others. Single lines are allowed.
+    It does so in Thai, Khmer, Hindi with joiners, Persian and others. A share of ``TORN_SHARE``
+    of the lines is allowed.
     """
-    if code == "zh":  # cut by jieba
+    if code == "zh":  # segmented by jieba
         return
     from sacremoses import MosesDetokenizer
 
@@ -77,7 +78,7 @@ def check_moses(text: Path, code: str) -> None:
 
 
 def _is_torn(tokens: Sequence[str]) -> bool:
-    """Say whether a word was cut between letters, or at a mark or a character without width."""
+    """Return True if a word was split between letters, or at a mark or zero-width character."""
     if _HEBREW_SIGN.search("".join(tokens)) and len(tokens) > 1:
         return True
     for before, after in pairwise(tokens):
@@ -94,7 +95,7 @@ def _assign(name: str, words: Sequence[str | Path]) -> str:
 
 
 def _earlier(root: Path, languages: Sequence[str]) -> tuple[str, list[str], dict[str, list]]:
-    """Return an earlier corpus' tokeniser, its languages' rules, and options and files."""
+    """Return an earlier corpus' tokeniser, its rules by language, and its options and files."""
     try:
         made = read_json(root / "bin/corpus.json", "prepare that corpus anew")
         moses = dict(
@@ -111,23 +112,25 @@ def _earlier(root: Path, languages: Sequence[str]) -> tuple[str, list[str], dict
             raise
         raise UserError(f"--like {root}: no prepared corpus; give a folder with bin/") from None
     if set(languages) != set(moses):
-        raise UserError(f"--like {root}: is of {' and '.join(moses)}; give a corpus of yours")
+        raise UserError(
+            f"--like {root}: is of {' and '.join(moses)}; give a corpus of the same languages"
+        )
     rules = [] if tokeniser == "moses" else [f"--tokeniser={tokeniser}"]
     joint = root / "bpe" / model
-    found = {
+    variables = {
         "rules": [*rules, "--nfc", *(word for word, wanted in flags.items() if wanted)],
         "earlier": [joint if joint.is_file() else f"{joint}.{code}" for code in languages],
         "earlier_dictionaries": [root / f"bin/dict.{code}.txt" for code in languages],
         "pieces": ["--pieces"] if made["subwords"] == "sentencepiece" else [],
     }
-    for path in map(Path, found["earlier"] + found["earlier_dictionaries"]):
+    for path in map(Path, variables["earlier"] + variables["earlier_dictionaries"]):
         if not path.is_file():
             raise UserError(f"--like {root}: has no {path.relative_to(root)}; give another corpus")
-    return tokeniser, [moses[code] for code in languages], found
+    return tokeniser, [moses[code] for code in languages], variables
 
 
 def main() -> None:
-    """Print what the command line's options decide."""
+    """Print the shell assignments."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("source", "target", "tokeniser", "like"):
         parser.add_argument(f"--{name}", default="")

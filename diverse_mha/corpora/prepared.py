@@ -1,4 +1,4 @@
-"""Converts between plain text and subwords as a data folder was prepared."""
+"""Prepared data folders: reads ``corpus.json``; tokenises, segments and detokenises accordingly."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,12 +12,12 @@ from diverse_mha.corpora.text import make_detokeniser, make_tokeniser, read_line
 
 
 class Preparation(NamedTuple):
-    """What data-prep says of a data folder; of other data it says nothing.
+    """The preparation of a data folder by data-prep; empty for other data.
 
     Attributes:
-        languages: languages whose rules the tokenisers follow, by ours.
-        tokeniser: the arguments of ``make_tokeniser`` beside the language.
-        post_process: what undoes the subwords, as ``--post-process`` takes it.
+        languages: language -> language of its tokeniser's rules.
+        tokeniser: keyword arguments of ``make_tokeniser``.
+        post_process: value of fairseq's ``--post-process`` that removes the subwords.
         method: kind of subwords, "bpe" or "sentencepiece".
     """
 
@@ -28,7 +28,7 @@ class Preparation(NamedTuple):
 
 
 def preparation(data: Path) -> Preparation:
-    """Read what data-prep left in the data folder."""
+    """Read ``corpus.json`` of a data folder."""
     note = data / "corpus.json"
     if not note.is_file():
         return Preparation()
@@ -37,7 +37,7 @@ def preparation(data: Path) -> Preparation:
         sides = zip((made["source"], made["target"]), made["tokenizer_languages"], strict=True)
         options = {
             "normalise": made["normalise"],
-            # The test set of IWSLT14 has straight ones.
+            # As in IWSLT14's test set.
             "straight_apostrophes": made["corpus"] == "iwslt14",
             "aggressive": made["aggressive_dashes"],
             "lowercase": made["lowercase"],
@@ -63,12 +63,12 @@ def subwords_of(dictionary: Path) -> str | None:
 
 
 class Side(NamedTuple):
-    """One language of a data folder, and what turns its text into subwords.
+    """One language of a data folder: its tokeniser and subword model.
 
     Attributes:
-        moses: the language whose rules the tokeniser and the detokeniser follow.
-        made: how the data was prepared.
-        model: the file of the subwords.
+        moses: language of the rules of tokeniser and detokeniser.
+        made: preparation of the data.
+        model: file of the subword model.
     """
 
     moses: str
@@ -80,12 +80,12 @@ class Side(NamedTuple):
         return make_tokeniser(self.moses, **self.made.tokeniser)
 
     def words(self) -> Callable[[str], list[str]]:
-        """Return the function from plain text to its words as the user wrote them."""
+        """Return the function from plain text to its tokens, with the text's own case."""
         tokenise = make_tokeniser(self.moses, **{**self.made.tokeniser, "lowercase": False})
         return lambda line: self.unescape(tokenise(line))
 
     def unescape(self, tokens: str) -> list[str]:
-        """Return tokens without what Moses writes for special characters and split dashes."""
+        """Return tokens with Moses' escapes (``&apos;``, ``@-@``) undone."""
         if self.made.tokeniser["tokeniser"] == "none":
             return tokens.split()
         from sacremoses import MosesDetokenizer
@@ -104,7 +104,7 @@ class Side(NamedTuple):
 
 
 def read_side(data: str | Path, language: str) -> Side:
-    """Read how one language of ``bin``, which data-prep made beside ``bpe``, was prepared."""
+    """Read the preparation of one language of the data folder ``bin/``, next to ``bpe/``."""
     made, note = preparation(Path(data)), Path(data, "corpus.json")
     if not made.method:
         raise UserError(

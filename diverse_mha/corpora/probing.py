@@ -1,8 +1,7 @@
-"""The ten probing tasks of Conneau et al. 2018, as SentEval publishes them.
+"""Probing tasks of Conneau et al. 2018 (SentEval), ten sentence classification tasks.
 
 ``python -m diverse_mha.corpora.probing read|binarise ...``. A published file has an example a line:
-``split TAB label TAB sentence``, with ``tr``, ``va`` or ``te`` for the split and a tokenised
-sentence.
+``split TAB label TAB sentence``; the split is ``tr``, ``va`` or ``te``, the sentence is tokenised.
 """
 
 import argparse
@@ -21,7 +20,7 @@ TASKS = (  # names of the files
 
 
 def parse_example(line: str) -> tuple[str, str, str]:
-    """Return split, label and sentence of a line; raises ValueError if it is no example."""
+    """Return split, label and sentence of a line; raises ValueError for a malformed line."""
     fields = line.split("\t")
     if len(fields) != 3 or fields[0] not in SPLITS:
         raise ValueError("is not tr, va or te, a tab, a label, a tab and a sentence")
@@ -60,7 +59,7 @@ def _binarise(source: Path, target: Path, min_count: int) -> str:
 
 
 def main() -> None:
-    """Read a published file into a folder, or binarise such a folder."""
+    """Split a published file into TSV files, or binarise a folder of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("read", "binarise"))
     parser.add_argument("--min-count", type=int, default=1)

@@ -1,4 +1,4 @@
-"""Checks and describes running text for language models.
+"""Running text for language models: checks the splits and writes ``corpus.json``.
 
 ``python -m diverse_mha.corpora.running_text check|describe ...``
 """
@@ -15,7 +15,7 @@ SPLITS = ("train", "valid", "test")
 
 
 def check(folder: Path, expected: dict[str, int | None]) -> str:
-    """Check ``train.txt``, ``valid.txt`` and ``test.txt``; return a line with their sizes."""
+    """Check ``train.txt``, ``valid.txt`` and ``test.txt``; return their sizes as text."""
     lines, tokens = dict.fromkeys(SPLITS, 0), dict.fromkeys(SPLITS, 0)
     for split in SPLITS:
         for number, line in enumerate(read_lines(folder / f"{split}.txt"), start=1):
@@ -37,14 +37,15 @@ def check(folder: Path, expected: dict[str, int | None]) -> str:
 
 
 def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
-    """Write ``corpus.json`` beside the binarised text; return a line on its unknown words."""
+    """Write ``corpus.json`` into the data folder; return its vocabulary size as text."""
     known = {line.rsplit(" ", 1)[0] for line in read_lines(folder / "dict.txt")}
-    words = sum(not word.startswith("madeupword") for word in known)  # fairseq pads to eights
+    # fairseq pads dictionaries to a multiple of eight.
+    words = sum(not word.startswith("madeupword") for word in known)
     made = {
         "corpus": corpus,
         "kind": "language model",
         "min_count": min_count,
-        # shares, with those that were <unk> already
+        # shares, words that are <unk> in the text included
         "unknown_words": {split: share_outside(known, raw / f"{split}.txt") for split in SPLITS},
     }
     write_json(folder / "corpus.json", made)
@@ -53,7 +54,7 @@ def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
 
 
 def share_outside(known: set[str], path: Path) -> float:
-    """Return the share of a text's words that are not known."""
+    """Return the share of unknown words in a text."""
     total = outside = 0
     for line in read_lines(path):
         words = line.split()
@@ -69,13 +70,13 @@ def main() -> None:
     parser.add_argument("--corpus")
     parser.add_argument("--min-count", type=int, default=0)
     for split in SPLITS:
-        parser.add_argument(f"--{split}", type=int, metavar="N", help="tokens it must have")
-    parser.add_argument("places", nargs="+", type=Path)
+        parser.add_argument(f"--{split}", type=int, metavar="N", help="required number of tokens")
+    parser.add_argument("paths", nargs="+", type=Path)
     args = parser.parse_args()
     if args.what == "check":
-        print(check(*args.places, {split: getattr(args, split) for split in SPLITS}))
+        print(check(*args.paths, {split: getattr(args, split) for split in SPLITS}))
     else:
-        print(describe(args.corpus, *args.places, args.min_count))
+        print(describe(args.corpus, *args.paths, args.min_count))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Subwords of subword-nmt or sentencepiece; ``python -m`` learns and applies the latter's."""
+"""Subword segmentation with subword-nmt or sentencepiece.
+
+``python -m diverse_mha.corpora.subwords learn|dictionary|unknown|apply|vocabulary ...``
+"""
 
 import io
 import re
@@ -17,9 +20,9 @@ MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
 
 
 def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> int:
-    """Learn sentencepiece's BPE and write its model; return its number of pieces.
+    """Train a sentencepiece BPE model; return its vocabulary size.
 
-    It is smaller than ``pieces`` if the text has no further pair that occurs twice.
+    The size is below ``pieces`` if no further pair occurs twice in the text.
     """
     import sentencepiece
 
@@ -31,7 +34,7 @@ def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> int:
             vocab_size=pieces,
             model_type="bpe",
             character_coverage=1.0,
-            # The text is normalised already.
+            # The text is already normalised.
             normalization_rule_name="identity",
             minloglevel=2,
             **more,
@@ -61,9 +64,9 @@ def _processor(model: Path):
 
 
 def dictionary(model: Path, vocabularies: Sequence[Path]) -> Iterator[str]:
-    """Yield the lines of a fairseq dictionary with all pieces of a model, and their counts.
+    """Yield the lines of a fairseq dictionary with all pieces of a model and their counts.
 
-    So text that is cut otherwise than the training text has no unknown pieces.
+    With all pieces, other text than the training text has no unknown pieces.
     """
     processor, counts = _processor(model), Counter()
     for path in vocabularies:
@@ -76,30 +79,30 @@ def dictionary(model: Path, vocabularies: Sequence[Path]) -> Iterator[str]:
     pieces = sorted(map(processor.id_to_piece, plain), key=lambda piece: (-counts[piece], piece))
     for piece in pieces:
         yield f"{piece} {counts[piece]}"
-    # As fairseq pads dictionaries, which has four words more.
+    # fairseq pads a dictionary, with its four special tokens, to a multiple of eight.
     for number in range(-(len(pieces) + 4) % 8):
         yield f"madeupword{number:04} 0"
 
 
 def unknown_tokens(folder: Path, dictionaries: Sequence[Path]) -> str:
-    """Return the share of tokens outside each language's dictionary, for the user to read.
+    """Return a message with the share of unknown tokens of each language's training text.
 
-    ``folder`` has segmented splits. Shares from 1 % up are warned of on standard error.
+    ``folder`` has the segmented splits. Shares from 1 % give a warning on standard error.
     """
-    said = []
+    shares = []
     for path in dictionaries:
         language = path.suffixes[-2][1:]
         known = {line.rsplit(" ", 1)[0] for line in read_lines(path)}
         for split in SPLITS:
             share = share_outside(known, folder / f"{split}.{language}")
-            said += [f"{share:.2%} of {language}"] if split == "train" else []
+            shares += [f"{share:.2%} of {language}"] if split == "train" else []
             if share >= 0.01:
                 print(
                     f"warning: {split}.{language}: {share:.1%} of the tokens are unknown to the "
                     "earlier corpus, whose models cannot tell them apart",
                     file=sys.stderr,
                 )
-    return f"unknown tokens in train: {', '.join(said)}"
+    return f"unknown tokens in train: {', '.join(shares)}"
 
 
 def make_segmenter(method: str, model: Path) -> Callable[[str], str]:
@@ -115,14 +118,14 @@ def make_segmenter(method: str, model: Path) -> Callable[[str], str]:
 
 
 def vocabulary(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the subwords of segmented lines with their counts, most frequent first."""
+    """Yield "subword count" of segmented lines, most frequent first."""
     counts = Counter(piece for line in lines for piece in line.split())
     for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         yield f"{piece} {count}"
 
 
 def main() -> None:
-    """Learn pieces from files, apply a model to standard input, or count what it holds."""
+    """Train a model on files, segment standard input, or write dictionaries and counts."""
     match sys.argv[1:]:
         case ["learn", pieces, model, *files]:
             print(f"{learn_pieces([*map(Path, files)], Path(model), int(pieces)):,}")

@@ -1,4 +1,4 @@
-"""Reads, writes and tokenises text."""
+"""Text files (UTF-8, plain or gzip), tokenisation and detokenisation."""
 
 import contextlib
 import gzip
@@ -14,11 +14,11 @@ from typing import IO, TypeVar
 
 from diverse_mha.common.errors import UserError
 
-# Other codes of languages whose words sacreBLEU has to find.
+# Codes of languages without spaces -> codes that sacreBLEU and sacremoses know.
 _WITHOUT_SPACES = {"cmn": "zh", "zho": "zh", "chi": "zh", "jpn": "ja", "kor": "ko"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-# Marks that end sentences beyond Moses' own: of Greek, Armenian, Hebrew, Arabic, Indic, Ethiopic,
-# Chinese and Japanese text.
+# Sentence-final punctuation unknown to Moses: Greek, Armenian, Hebrew, Arabic, Indic, Ethiopic,
+# Chinese and Japanese.
 _ENDS = "\u037e\u0589\u05c3\u060c\u061b\u061f\u06d4\u0964\u0965\u1362\u1363"
 _ENDS += "\u3001\u3002\uff01\uff0c\uff1f"
 _WIDE = "[\u3000-\u3003\u3008-\u301f\u30fb\u2018-\u201d\uff01-\uff0f\uff1a-\uff20\uff3b-\uff65]"
@@ -28,7 +28,7 @@ Parsed = TypeVar("Parsed")
 
 @contextlib.contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, unpacked if it is gzip under any name."""
+    """Open a file for reading; gzip is recognised by content and unpacked."""
     with open(path, "rb") as raw:
         opener = gzip.open if raw.read(2) == b"\x1f\x8b" else open
     try:
@@ -75,25 +75,25 @@ def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[in
 
 
 def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list[list[str]]:
-    """Read texts of the same number of lines, by the option that gives each (``--reference``).
+    """Read parallel texts: option (such as ``--reference``) -> file.
 
-    Texts in ``blank`` may have only empty lines, as a ruined model may translate nothing.
+    Texts of options in ``blank`` may have only empty lines: a diverged model translates nothing.
     """
-    found: dict[str, list[str]] = {}
+    texts_read: dict[str, list[str]] = {}
     for option, path in texts.items():
         name = f"{option} {path}"
         if not path.is_file():
             raise UserError(f"{name}: no such file; check the name")
-        lines = found[name] = list(read_lines(path, name))
+        lines = texts_read[name] = list(read_lines(path, name))
         if not lines or (option not in blank and not any(map(str.strip, lines))):
             raise UserError(f"{name}: is empty; give a text with a sentence a line")
-        first, others = next(iter(found.items()))
+        first, others = next(iter(texts_read.items()))
         if len(lines) != len(others):
             raise UserError(
                 f"{name}: {len(lines):,} lines, {first} has {len(others):,}; line n of one must "
                 "belong to line n of the other"
             )
-    return list(found.values())
+    return list(texts_read.values())
 
 
 def rules_for(language: str) -> str:
@@ -103,7 +103,7 @@ def rules_for(language: str) -> str:
 
 
 def has_rules(code: str) -> bool:
-    """Say whether sacremoses has rules for a code; otherwise it uses those of English."""
+    """Return True if sacremoses has rules for a code; otherwise it uses those of English."""
     from sacremoses.corpus import NonbreakingPrefixes
 
     return code in NonbreakingPrefixes().available_langs.values()
@@ -125,14 +125,14 @@ def make_tokeniser(
     :mod:`diverse_mha.corpora.chinese` instead.
 
     Args:
-        language: Code that sacremoses knows ("de"), whose abbreviations stay whole.
-        normalise: Unify quotation marks, dashes and spaces first, and put a space for control
-            characters; for Chinese only the latter.
-        aggressive: Split words at inner dashes, as "@-@"; not for Chinese.
+        language: Language of the rules, such as "de"; its abbreviations are not split.
+        normalise: Unify quotation marks, dashes and spaces first, and replace control
+            characters by spaces; for Chinese only the latter.
+        aggressive: Split words at hyphens ("@-@"); ignored for Chinese.
         lowercase: Lowercase the tokens.
         straight_apostrophes: Make typographic apostrophes straight first.
-        tokeniser: "moses", or "none" for text that only sentencepiece cuts: spaces and control
-            characters become single spaces.
+        tokeniser: "moses", or "none" for sentencepiece on raw text: only white space and control
+            characters are normalised to single spaces.
         nfc: Compose letters and their marks (Unicode's NFC) first.
     """
     raw = tokeniser == "none"
@@ -170,7 +170,7 @@ def make_tokeniser(
 
 
 def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str], str]:
-    """Return a function from tokens to plain text, with Moses' rules, or none."""
+    """Return a function from tokens to plain text, by Moses' rules; the identity for "none"."""
     if tokeniser == "none":
         return str
     from sacremoses import MosesDetokenizer
@@ -187,7 +187,7 @@ def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str],
 
 
 def filter_cli(function: Callable[[str], str]) -> None:
-    """Write ``function`` of each line of standard input, in UTF-8; the caller reports Ctrl-C."""
+    """Apply ``function`` to each line of standard input (UTF-8); the caller reports Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     source = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")
     target = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")

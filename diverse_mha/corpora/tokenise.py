@@ -1,4 +1,4 @@
-"""Tokenises standard input, a sentence a line: ``python -m diverse_mha.corpora.tokenise``."""
+"""Tokenises standard input line by line: ``python -m diverse_mha.corpora.tokenise``."""
 
 import argparse
 
@@ -9,12 +9,14 @@ def main() -> None:
     """Write the tokens of each line, separated by spaces."""
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
-    add("--language", required=True, help="whose abbreviations stay whole; zh is cut by jieba")
+    add("--language", required=True, help="language of the rules; zh is segmented by jieba")
     add("--tokeniser", choices=("moses", "none"), default="moses", help="none: spaces only")
     add("--nfc", action="store_true", help="compose letters and marks first")
     add("--normalise", action="store_true", help="unify quotation marks, dashes and spaces")
-    add("--straight-apostrophes", action="store_true", help="make typographic ones straight")
-    add("--aggressive-dashes", dest="aggressive", action="store_true", help="split at inner dashes")
+    add("--straight-apostrophes", action="store_true", help="replace typographic apostrophes")
+    add(
+        "--aggressive-dashes", dest="aggressive", action="store_true", help="split words at hyphens"
+    )
     add("--lowercase", action="store_true")
     filter_cli(make_tokeniser(**vars(parser.parse_args())))
 

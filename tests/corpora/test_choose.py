@@ -55,7 +55,7 @@ def test_draw_is_a_subsequence_decided_by_the_seed(tmp_path, whole):
 def test_blank_pairs_are_never_drawn(tmp_path):
     whole = write(tmp_path, "whole", ["a", "", "c", " ", "e"], ["A", "B", "\t", "D", "E"])
     assert draw(tmp_path, whole, 2, 0) == (5, ["a", "e"])
-    with pytest.raises(UserError, match="--sample 3 is more than there is: 2 of the 5 training"):
+    with pytest.raises(UserError, match="--sample 3: only 2 of the 5 training"):
         sample_pairs(whole, sides(tmp_path, "out"), 3, 0)
 
 
@@ -105,5 +105,5 @@ def test_filter_keeps_pairs_together(tmp_path):
         ("한국어 단어", 2), ("นี้", 1),
     ],
 )  # fmt: skip
-def test_letters_count_where_words_have_no_spaces(line, count):
+def test_letters_are_counted_in_scripts_without_spaces(line, count):
     assert words_and_letters(line) == count

@@ -10,7 +10,7 @@ def pairs():
     return sentence_pairs(5500, seed=1)
 
 
-def test_true_alignments_link_words_of_one_stem(pairs, tmp_path):
+def test_gold_alignments_link_words_of_the_same_stem(pairs, tmp_path):
     """Stems tell which words translate which, but for "la", "ze" and words like them."""
     stems = {word.lumi: word.qorun for kind in lexicon().values() for word in kind}
     linked = words = 0

@@ -107,14 +107,14 @@ def test_a_download_is_checked_and_not_repeated(server, tmp_path):
     assert "is not the published file: its sha256 is" in said and "; delete it, and" in said
 
 
-def test_a_broken_connection_goes_on_where_it_stopped(server, tmp_path):
+def test_interrupted_download_resumes(server, tmp_path):
     server.cuts = [100_000, 50_000]
     call(tmp_path, "fetch", "file", sha256(), server.url())
     assert fetched(tmp_path) == DATA
     assert server.requests == [None, "bytes=100000-", "bytes=150000-"]
 
 
-def test_the_next_run_goes_on_where_the_last_one_gave_up(server, tmp_path, part):
+def test_next_run_resumes_a_partial_download(server, tmp_path, part):
     server.cuts = [10, 10, 10]
     said = call(tmp_path, "fetch", "file", sha256(), server.url(), refuses=True)
     assert "cannot download file (" in said and "; run the same command again to go on" in said
@@ -125,7 +125,7 @@ def test_the_next_run_goes_on_where_the_last_one_gave_up(server, tmp_path, part)
 
 @pytest.mark.parametrize("ranges", [True, False])
 @pytest.mark.parametrize("left", [DATA, b"x" * 1000, b"x" * (len(DATA) + 1)])
-def test_what_is_left_is_whole_or_thrown_away(server, tmp_path, part, ranges, left):
+def test_partial_files_are_verified_or_discarded(server, tmp_path, part, ranges, left):
     """It may be of another version, or the server may only send all of it."""
     server.ranges = ranges
     part.write_bytes(left)
@@ -133,7 +133,7 @@ def test_what_is_left_is_whole_or_thrown_away(server, tmp_path, part, ranges, le
     assert fetched(tmp_path) == DATA and not part.exists()
 
 
-def test_a_wrong_file_is_never_taken_and_mirrors_are_tried_in_turn(server, tmp_path):
+def test_wrong_checksums_are_rejected_and_mirrors_tried_in_turn(server, tmp_path):
     said = call(tmp_path, "fetch", "file", sha256(b"other"), server.url(), refuses=True)
     assert "is not the published file: its sha256 is" in said and "--from" in said
     assert not list((tmp_path / "out/download").iterdir()) and len(server.requests) == 1
@@ -150,7 +150,7 @@ def test_an_unknown_checksum_is_noted(server, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["t.txt.gz", "t.txt"])
-def test_a_folder_may_have_a_text_packed_or_not(tmp_path, name):
+def test_folder_with_plain_or_packed_text(tmp_path, name):
     text = b"eins\nzwei\n"
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
@@ -165,7 +165,7 @@ def test_a_folder_may_have_a_text_packed_or_not(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["x.tar.gz", "x.zip"])
-def test_members_are_unpacked_and_nothing_else(tmp_path, name):
+def test_only_named_members_are_unpacked(tmp_path, name):
     (tmp_path / "tmp").mkdir()
     files = {"a/good": b"good", "../evil": b"evil", "/etc/evil": b"evil", "a/more": b"more"}
     write_archive(tmp_path / name, files)
@@ -177,7 +177,7 @@ def test_members_are_unpacked_and_nothing_else(tmp_path, name):
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE, "zip"])
-def test_a_member_that_is_no_plain_file_is_refused(tmp_path, kind):
+def test_archive_members_must_be_regular_files(tmp_path, kind):
     (tmp_path / "tmp").mkdir()
     if kind == "zip":
         name = "x.zip"

@@ -43,7 +43,7 @@ def test_pairs_are_as_described():
     assert {line[0] for line in first} == set(RELATIONS)
 
 
-def test_chances_are_those_of_the_procedure():
+def test_pair_frequencies_follow_the_procedure():
     """Bare variable: 5/9 * 2/3; a limit below 2 leaves a variable, negated in 1/3."""
     generator, count = random.Random(2), 20_000
     sides = [grow(generator, "abcd").text for _ in range(count)]
@@ -57,7 +57,7 @@ def test_chances_are_those_of_the_procedure():
     assert max(sum(token in VARIABLES for token in side.split()) for side in sides) == 8
 
 
-def test_bin_holds_what_split_says(prepared):
+def test_binarised_data_equals_the_split_files(prepared):
     assert digest(prepared) == "8f5394b00099"
     bin_folder = prepared / "bin"
     words = {name: Dictionary.load(str(bin_folder / name / "dict.txt")) for name in FIELDS}

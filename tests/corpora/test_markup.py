@@ -35,6 +35,6 @@ def test_segments():
 
 
 @pytest.mark.parametrize("text, counts", [("no mark-up", "0 .* 0"), ("<seg id=1>a", "1 .* 0")])
-def test_segments_that_are_not_complete(text, counts):
+def test_incomplete_segments_are_refused(text, counts):
     with pytest.raises(ValueError, match=f"{counts.split(' .* ')[0]} <seg> elements begin and"):
         list(segments([text]))

@@ -51,7 +51,7 @@ def earlier(tmp_path):
     return root
 
 
-def test_folders_hold_what_the_script_says(text, tmp_path):
+def test_folders_contain_the_documented_files(text, tmp_path):
     (text / "test.en").write_bytes("\ufeffTwo\rdogs' owners\u2028run.\r\n".encode() * 5 + b"End")
     (text / "train.en").write_text(
         "Far too long\n" + "far too long " * 20 + "\n\n" + "A man.\n" * 3
@@ -77,7 +77,7 @@ def test_folders_hold_what_the_script_says(text, tmp_path):
     assert "error: out holds another prepared corpus (made by: raw raw --files=other" in refusal
 
 
-def test_options_are_heeded(text, tmp_path):
+def test_options_take_effect(text, tmp_path):
     words = [*DE_EN, "--tokeniser", "moses", "--lowercase", "--separate-dictionaries"]
     said = run("own", *WORDS, *words, "--max-length", "4", cwd=tmp_path).stdout
     assert "3 of 6 train pairs kept; dropped: 3 longer than 4" in said
@@ -113,12 +113,12 @@ def test_lines_too_long_for_fairseq_are_warned_of(text, tmp_path):
         (["--from", "out/raw"], "out/raw, given by --from, is not a folder"),
     ],
 )
-def test_wrong_options_are_one_line(text, tmp_path, more, message):
+def test_invalid_options_give_one_line(text, tmp_path, more, message):
     assert message in refused("own", *WORDS, *DE_EN, *more, cwd=tmp_path)
     assert not (tmp_path / "out/tok").exists() or "a piece" in message
 
 
-def test_text_that_cannot_be_used_is_named(text, tmp_path):
+def test_unusable_text_is_reported(text, tmp_path):
     (text / "test.de").write_bytes("größer\n".encode("latin-1") * 6)
     assert "text/test.de is not UTF-8 text" in refused("own", *WORDS, *DE_EN, cwd=tmp_path)
     assert not (tmp_path / "out").exists()
@@ -131,14 +131,14 @@ def test_text_that_cannot_be_used_is_named(text, tmp_path):
         ("cmn", "zh", False), ("xx", "xx", True),
     ],
 )  # fmt: skip
-def test_the_rules_are_those_of_the_language_whatever_its_code(given, code, noted):
+def test_language_codes_select_the_same_rules(given, code, noted):
     said = list(decide((given, "en"), "moses", ""))
     assert f"moses=({code} en)" in said
     assert (f"note 'note: no rules for {code}; those of English are used'" in said) is noted
     assert ("counted=target" if code == "zh" else "counted=source,target") in said
 
 
-def test_rules_merges_and_dictionaries_are_the_earlier_ones(text, earlier, tmp_path):
+def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
     words = [*WORDS, *DE_EN, "--like", "earlier"]
     done = run("own", *words, cwd=tmp_path, check=False)
     said = done.stdout
@@ -163,7 +163,7 @@ def test_rules_merges_and_dictionaries_are_the_earlier_ones(text, earlier, tmp_p
     assert "(made by: bin with_dictionaries --dict" in refused("own", *words, cwd=tmp_path)
 
 
-def test_packed_text_is_the_same_corpus(text, tmp_path):
+def test_packed_text_gives_the_same_corpus(text, tmp_path):
     words = [*WORDS, *DE_EN, "--merges", "40"]
     run("own", *words, cwd=tmp_path)
     before = digest(tmp_path / "out")
@@ -183,7 +183,7 @@ def test_packed_text_is_the_same_corpus(text, tmp_path):
     assert "text has no train.de; put it there, plain or packed as train.de.gz" in said
 
 
-def test_other_languages_are_another_corpus(text, tmp_path):
+def test_other_languages_make_another_corpus(text, tmp_path):
     words = [*WORDS, "--target", "en", "--merges", "40"]
     run("own", *words, "--source", "de", cwd=tmp_path)
     for split in SPLITS:
@@ -194,7 +194,7 @@ def test_other_languages_are_another_corpus(text, tmp_path):
     assert (tmp_path / "out/bin/dict.fr.txt").is_file()
 
 
-def test_a_folder_with_other_files_is_left_alone(text, tmp_path):
+def test_folder_with_foreign_files_is_left_unchanged(text, tmp_path):
     words = [*WORDS[:2], *DE_EN, "--merges", "40", "--out", "docs"]
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/.hidden").touch()
@@ -212,7 +212,7 @@ def test_a_folder_with_other_files_is_left_alone(text, tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["bin/corpus.json", "bpe/codes", "{}"])
-def test_an_earlier_corpus_that_is_not_whole_is_named(earlier, harm):
+def test_incomplete_earlier_corpus_is_reported(earlier, harm):
     if harm == "{}":
         (earlier / "bin/corpus.json").write_text(harm)
     else:
@@ -221,6 +221,6 @@ def test_an_earlier_corpus_that_is_not_whole_is_named(earlier, harm):
         list(decide(("de", "en"), "moses", f"{earlier}"))
 
 
-def test_an_earlier_corpus_has_both_languages(earlier):
-    with pytest.raises(UserError, match="is of de and en; give a corpus of yours"):
+def test_earlier_corpus_needs_both_languages(earlier):
+    with pytest.raises(UserError, match="is of de and en; give a corpus of the same languages"):
         list(decide(("fr", "en"), "moses", f"{earlier}"))

@@ -30,7 +30,7 @@ def words(name, *more):
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
-def test_a_miniature_becomes_the_same_bytes(name, tmp_path, scripts):
+def test_miniature_corpus_keeps_its_bytes(name, tmp_path, scripts):
     publish(name, tmp_path / "mini")
     said = run(*words(name), cwd=tmp_path, scripts=scripts).stdout.splitlines()
     *counts, expected = CORPORA[name]
@@ -48,14 +48,14 @@ def test_a_miniature_becomes_the_same_bytes(name, tmp_path, scripts):
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
-def test_what_is_not_published_is_refused(name, tmp_path):
+def test_unpublished_files_are_refused(name, tmp_path):
     publish(name, tmp_path / "mini")
     said = refused(*words(name), cwd=tmp_path)
     assert said.startswith("error: mini/") and "is not the published file: its " in said
     assert not (tmp_path / "out").exists()
 
 
-def test_the_official_sets_have_their_lines(tmp_path, scripts):
+def test_official_sets_have_the_published_number_of_lines(tmp_path, scripts):
     """Their archive has no known checksum."""
     publish("un-ru-en", tmp_path / "mini")
     script = scripts / "data-prep/prepare-un-ru-en.sh"

@@ -33,14 +33,14 @@ def test_a_line_is_normalised_tokenised_lowercased_and_split(folder):
     assert joined == "der mann &quot; läuft &quot; hin @-@ her ."
 
 
-def test_the_note_has_the_last_word(folder):
+def test_corpus_json_overrides_the_dictionary(folder):
     (folder / "corpus.json").write_text(json.dumps(NOTE | {"lowercase": False, "normalise": False}))
     assert "“" in read_side(folder, "de").tokenise()("„Mann“")
     assert read_side(folder, "en").moses == "en"
     assert read_side(folder, "de").tokenise()("Mann") == "Mann"
 
 
-def test_iwslt_text_is_treated_as_its_test_set(folder):
+def test_iwslt_text_is_normalised_like_its_test_set(folder):
     (folder / "corpus.json").write_text(json.dumps(NOTE | {"corpus": "iwslt14"}))
     assert read_side(folder, "de").made.tokeniser["straight_apostrophes"]
 

@@ -24,7 +24,7 @@ def test_the_script_has_the_ten_tasks():
     assert all(task in text for task in TASKS)
 
 
-def test_a_file_becomes_data(tmp_path):
+def test_published_file_is_binarised(tmp_path):
     publish(tmp_path)
     told = run("probing", *WORDS, cwd=tmp_path).stdout
     assert "bigram_shift: read: 3 train, 1 valid, 1 test sentences" in told

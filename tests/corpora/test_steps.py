@@ -47,7 +47,7 @@ def there(folder):
     return sorted(path.name for path in (folder / "out").iterdir())
 
 
-def test_finished_steps_are_skipped_and_say_so(script, tmp_path):
+def test_finished_steps_are_skipped_with_a_note(script, tmp_path):
     first = ["[1/2] first: wrote 1 ", "[2/2] second: wrote 2"]  # and for how long
     assert [line[:21] for line in script()] == first
     assert script()[1] == "[2/2] second: wrote 2 (already done)"
@@ -73,7 +73,7 @@ def test_another_finished_corpus_is_replaced_by_force_only(script, tmp_path):
     assert (tmp_path / "out/two/file").read_text() == "--option=9\n"
 
 
-def test_a_run_that_fails_takes_nothing_away_and_an_unfinished_corpus_is_none(script, tmp_path):
+def test_failed_run_removes_nothing_and_leaves_no_corpus(script, tmp_path):
     said = script("--harm", "false", refuses=True)
     assert (
         said == "error: first: a program ended with exit code 1; is the memory or the disk full?\n"
@@ -86,7 +86,7 @@ def test_a_run_that_fails_takes_nothing_away_and_an_unfinished_corpus_is_none(sc
     assert "wrote 9" in script("--first=9")[0], "no corpus is finished"
 
 
-def test_what_a_killed_run_leaves_is_removed_and_damage_is_mended(script, tmp_path):
+def test_leftovers_of_a_killed_run_are_removed_and_damage_repaired(script, tmp_path):
     script()
     for name in ("two.tmp", "one.old"):
         (tmp_path / "out" / name / "sub").mkdir(parents=True)
@@ -95,7 +95,7 @@ def test_what_a_killed_run_leaves_is_removed_and_damage_is_mended(script, tmp_pa
     assert "(already done)" not in "".join(script())
 
 
-def test_a_step_of_another_corpus_is_no_step_of_this_one(script, tmp_path):
+def test_steps_of_another_corpus_are_not_reused(script, tmp_path):
     """Its options may be the same, as those of the papers' corpora often are."""
     script()
     (tmp_path / "out/two").rename(tmp_path / "elsewhere")
@@ -134,7 +134,7 @@ def test_a_source_in_a_folder_of_the_steps_is_refused(script, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_told_to_stop_says_one_line_and_leaves_nothing(script, tmp_path, number):
+def test_terminated_run_prints_one_line_and_leaves_nothing(script, tmp_path, number):
     path = tmp_path / "data-prep/prepare-two.sh"
     command = ["bash", str(path), "--out", "out", "--harm", "sleep 60"]
     path.write_text(path.read_text().replace("${harm:-true}", "$harm && true"))

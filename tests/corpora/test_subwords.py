@@ -35,7 +35,7 @@ def undo(method, line):
 
 
 @pytest.mark.parametrize("method, size", [("bpe", 12), ("sentencepiece", 40)])
-def test_pieces_are_smaller_than_words_and_join_to_the_text(train, tmp_path, capfd, method, size):
+def test_pieces_split_words_and_join_to_the_text(train, tmp_path, capfd, method, size):
     model = tmp_path / subwords.MODEL_FILE[method]
     learn(method, train, model, size)
     segment = subwords.make_segmenter(method, model)
@@ -48,7 +48,7 @@ def test_pieces_are_smaller_than_words_and_join_to_the_text(train, tmp_path, cap
     assert capfd.readouterr().out == ""
 
 
-def test_a_letter_that_is_rare_has_a_piece(tmp_path):
+def test_rare_characters_have_pieces(tmp_path):
     write_lines(tmp_path / "train.a", [WORDS] * 200 + ["日"])
     subwords.learn_pieces([tmp_path / "train.a"], tmp_path / "model", 40)
     model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "model"))

@@ -16,7 +16,7 @@ def test_only_newlines_end_lines(tmp_path):
     assert list(read_lines(path)) == ["a\x85b\u2028c\rd\x0ce", "f"]
 
 
-def test_only_the_first_byte_order_mark_goes(tmp_path):
+def test_only_the_first_byte_order_mark_is_removed(tmp_path):
     (tmp_path / "text").write_text("\ufeffa\n\ufeffb\n\n", encoding="utf-8")
     assert list(read_lines(tmp_path / "text")) == ["a", "\ufeffb", ""]
 
@@ -48,12 +48,12 @@ def test_tokeniser(options, sentence, tokens):
         ("am", "ሰላም ለዓለም። እንዴት ነህ፣ ወንድሜ?"), ("zh", "我来到北京，参观清华大学。你好吗？"),
     ],
 )  # fmt: skip
-def test_tokens_become_the_text_again(language, line):
+def test_detokenised_tokens_equal_the_text(language, line):
     assert make_detokeniser(language)(make_tokeniser(language)(line)) == line
     assert make_detokeniser(language, "none")("Ja , & so") == "Ja , & so"
 
 
-def test_words_are_cut_and_special_characters_escaped(tmp_path, monkeypatch, capfd):
+def test_words_are_segmented_and_special_characters_escaped(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(tempfile, "tempdir", os.fspath(tmp_path))
     chinese._segmenter.cache_clear()
     tokenise = make_tokeniser("zh")

@@ -42,7 +42,7 @@ def decoded(folder: Path, language: str) -> list[str]:
     return [plain(words.string(text[n], post_process)) for n in range(len(text))]
 
 
-def test_a_perfect_translation_is_the_text_in_every_script(folder):
+def test_tokenise_and_detokenise_round_trip_in_every_script(folder):
     raw = (folder / "raw/test.xx").read_text(encoding="utf-8").splitlines()
     found = decoded(folder, "xx")
     assert found == [unicodedata.normalize("NFC", line) for line in raw]
@@ -52,12 +52,12 @@ def test_a_perfect_translation_is_the_text_in_every_script(folder):
     assert decoded(folder, "en") == found
 
 
-def test_plain_text_is_cut_as_the_corpus_was(folder):
+def test_plain_text_is_segmented_like_the_corpus(folder):
     side, words = read_side(folder / "bin", "xx"), (folder / "bpe/test.xx").read_text().splitlines()
     assert [side.encode()(line) for lines in SENTENCES.values() for line in lines] == words
 
 
-def test_text_prepared_like_it_is_cut_the_same(folder):
+def test_text_prepared_with_like_is_segmented_the_same(folder):
     said = run("own", *WORDS[:6], "--out", "like", "--like", "out", cwd=folder.parent).stdout
     assert "unknown tokens in train: 0.00% of xx, 0.00% of en" in said
     for place in ("bpe/test.xx", "bin/dict.en.txt"):
@@ -73,7 +73,7 @@ def test_every_piece_is_in_the_dictionary(folder):
 
 
 @pytest.mark.parametrize("script", SENTENCES)
-def test_moses_is_refused_where_it_cuts_words(script, tmp_path):
+def test_moses_is_refused_for_languages_whose_words_it_tears(script, tmp_path):
     write_lines(text := tmp_path / "train.xx", SENTENCES[script])
     if script in WHOLE_IN_MOSES:
         check_moses(text, WHOLE_IN_MOSES[script])
@@ -82,7 +82,7 @@ def test_moses_is_refused_where_it_cuts_words(script, tmp_path):
             check_moses(text, "xx")
 
 
-def test_a_rare_cut_is_allowed_and_a_common_one_names_the_text(tmp_path):
+def test_rare_torn_words_are_allowed_and_frequent_ones_reported(tmp_path):
     german = [SENTENCES["Latin, decomposed"][0]] * 200
     write_lines(text := tmp_path / "train.de", [*german, "Donau\u00addampf"])
     check_moses(text, "de")
