@@ -1,4 +1,4 @@
-"""Refuses damaged files of fairseq-preprocess, which end in errors of struct or numpy."""
+"""Checks of binarised data: reports damaged files, on which fairseq fails in struct or numpy."""
 
 import os
 import struct
@@ -13,46 +13,44 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
 from diverse_mha.common.errors import OptionError
 
 _MAGIC = MMapIndexedDataset.Index._HDR_MAGIC
-_HEADER = struct.Struct("<QBQ")  # version, code of the type of a token, number of sentences
+_HEADER = struct.Struct("<QBQ")  # version, code of the token type, number of sentences
 CURE = "run fairseq-preprocess, or the script of data-prep/, again"
 
 
 @contextmanager
 def dictionaries_named(folder: str | Path) -> Iterator[None]:
-    """Name the unreadable dictionary of a folder if the code inside fails on it."""
+    """Report the unreadable dictionary of a folder if the code inside fails on it."""
     try:
         yield
-    except Exception as failure:  # fairseq raises no other class for text that is not UTF-8
+    except Exception as failure:  # fairseq raises plain Exception for invalid UTF-8
         if isinstance(failure, OptionError) and failure.__cause__ is None:
-            raise  # our own message about something else
+            raise  # another error, already reported
         for path in sorted(Path(folder).rglob("dict*.txt")):
             try:
                 Dictionary.load(str(path))
             except Exception as error:
-                said = next(iter(str(error).splitlines()), "")
-                raise OptionError(
-                    f"{path}: not a dictionary of fairseq's ({said}); {CURE}"
-                ) from error
+                reason = next(iter(str(error).splitlines()), "")
+                raise OptionError(f"{path}: not a fairseq dictionary ({reason}); {CURE}") from error
         raise
 
 
 def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
-    """Refuse a split that is empty, or whose index or text is cut off.
+    """Raise an error for a split that is empty or truncated.
 
     Folders joined by ``:`` are checked in turn, with ``combine`` also SPLIT1, SPLIT2 and so on.
-    Other formats than fairseq's usual one are skipped.
+    Formats other than fairseq's mmap format are skipped.
     """
-    for place in str(folder).split(os.pathsep):
-        for index in sorted(Path(place).glob("*.*idx")):
+    for part in str(folder).split(os.pathsep):
+        for index in sorted(Path(part).glob("*.*idx")):
             number = index.name.partition(".")[0].removeprefix(split)
             if index.name.startswith(split) and (not number or combine and number.isdecimal()):
                 _check_index(index)
 
 
 def splits_in(folder: str | Path) -> str:
-    """Name the splits of a data folder, such as train or train.de-en, for a message."""
-    places = map(Path, str(folder).split(os.pathsep))
-    files = (path for place in places for path in place.glob("*.idx"))
+    """Return the names of a data folder's splits, such as train or train.de-en, for a message."""
+    folders = map(Path, str(folder).split(os.pathsep))
+    files = (path for part in folders for path in part.glob("*.idx"))
     names = {path.stem.rpartition(".")[0] or path.stem for path in files}
     return ", ".join(sorted(names)) or "none"
 
@@ -61,7 +59,7 @@ def _check_index(index: Path) -> None:
     with open(index, "rb") as file:
         magic = file.read(len(_MAGIC))
         if magic and magic != _MAGIC and not _MAGIC.startswith(magic):
-            return  # of another format
+            return  # another format
         header = file.read(_HEADER.size)
         if len(header) < _HEADER.size:
             raise OptionError(f"{index}: cut off; {CURE}")
@@ -79,8 +77,8 @@ def _check_index(index: Path) -> None:
         (last_start,) = struct.unpack("<q", file.read(8))
     text = index.with_suffix(".bin")
     needed = last_start + last_size * np.dtype(_code_to_dtype[code]).itemsize
-    found = text.stat().st_size if text.exists() else 0
-    if found < needed:
+    size = text.stat().st_size if text.exists() else 0
+    if size < needed:
         raise OptionError(
-            f"{text}: {found:,} bytes, where {index.name} expects {needed:,}; it is cut off: {CURE}"
+            f"{text}: {size:,} bytes, where {index.name} expects {needed:,}; it is cut off: {CURE}"
         )

@@ -1,4 +1,7 @@
-"""Exact resume in half precision: the task keeps what fairseq's checkpoints leave out."""
+"""Exact resume in half precision: saves the float32 master weights and the loss scaler.
+
+fairseq's checkpoints leave them out, so that a resumed run differs from an uninterrupted one.
+"""
 
 import functools
 import logging
@@ -13,18 +16,18 @@ logger = logging.getLogger(__name__)
 
 
 class HalfPrecisionState:
-    """Keeps the optimizer's float32 weights in the checkpoint; comes before a fairseq task.
+    """Mixin for fairseq's tasks that saves the optimizer's float32 master weights.
 
-    With ``--bf16`` and ``--fp16`` fairseq updates weights in float32 and trains a rounded copy, but
-    saves only the copy. Here the float32 weights are saved as well, 4 bytes a parameter, with the
-    counters of the loss scaler (also with ``--amp``).
+    With ``--bf16`` and ``--fp16`` fairseq updates float32 weights and trains a rounded copy, but
+    saves only the copy. The master weights take 4 bytes a parameter in the checkpoint. The
+    counters of the loss scaler are saved too (also with ``--amp``).
     """
 
     _optimizer = None
     _restored: dict | None = None
 
     def train_step(self, sample, model, criterion, optimizer, *args, **kwargs):
-        """Train as fairseq's task; the first step after a resume restores the state."""
+        """Run fairseq's training step; the first one after a resume restores the state."""
         self._optimizer = optimizer
         parameter = next(model.parameters(), None)
         if parameter is not None and parameter.dtype == torch.bfloat16 and parameter.is_cpu:
@@ -36,25 +39,25 @@ class HalfPrecisionState:
         return super().train_step(sample, model, criterion, optimizer, *args, **kwargs)
 
     def get_checkpoint_dict(self) -> dict:
-        """Return our state under the class's name, for the checkpoint."""
+        """Return the state for the checkpoint, keyed by the task's class name."""
         state = self._restored if self._restored is not None else _state(self._optimizer)
         return {type(self).__name__: state} if state else {}
 
     def set_checkpoint_dict(self, state: dict) -> None:
-        """Keep a checkpoint's state until there is an optimizer."""
+        """Store a checkpoint's state until the optimizer exists."""
         self._restored = state
 
 
-@functools.cache  # once
+@functools.cache  # warn once
 def _warn_of_slow_bfloat16() -> None:
     if computes_in_bfloat16() is False:
         logger.warning("%s; leave --bf16 out", IMITATED_BFLOAT16)
 
 
 def _masters(optimizer) -> list[Tensor]:
-    """Return the float32 weights of an optimizer that has a copy of the model's."""
+    """Return the optimizer's float32 master weights; empty if it has none."""
     masters = getattr(optimizer, "fp32_params", None)
-    if isinstance(masters, dict):  # flattened, one a device
+    if isinstance(masters, dict):  # flattened, one for each device
         masters = list(masters.values())
     return [] if masters is None else list(masters)
 
@@ -74,13 +77,13 @@ def _state(optimizer) -> dict:
 
 def _restore(optimizer, state: dict) -> None:
     masters, saved = _masters(optimizer), state.get("fp32_params", [])
-    # Only if the state rounds to the loaded weights: precision, devices or weights may differ.
+    # Only if the master weights round to the loaded ones: precision or devices may have changed.
     if len(masters) == len(saved) and all(
-        p.shape == kept.shape and torch.equal(_rounded(p, optimizer), _rounded(kept, optimizer))
-        for p, kept in zip(masters, saved, strict=True)
+        p.shape == s.shape and torch.equal(_rounded(p, optimizer), _rounded(s, optimizer))
+        for p, s in zip(masters, saved, strict=True)
     ):
-        for p, kept in zip(masters, saved, strict=True):
-            p.data.copy_(kept)
+        for p, s in zip(masters, saved, strict=True):
+            p.data.copy_(s)
     scaler = getattr(optimizer, "scaler", None)
     if isinstance(scaler, DynamicLossScaler):
         vars(scaler).update(state.get("scaler", {}))

@@ -1,4 +1,4 @@
-"""Classification of sentences or pairs of sentences."""
+"""Task ``sentence_classification``: classifies sentences or pairs of sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class SentenceDataset(FairseqDataset):
         self.padding_idx = padding_idx
         self.groups = groups
         self.shuffle = shuffle
-        # The longest sentence of each example.
+        # Length of each example's longest sentence.
         self.sizes = np.max([np.asarray(side.sizes) for side in inputs], axis=0)  # (N,)
 
     def __getitem__(self, index: int) -> dict:
@@ -91,11 +91,11 @@ class SentenceDataset(FairseqDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Return the tokens of an example, padding counted, for ``--max-tokens``."""
+        """Return the number of tokens of an example, padding included, for ``--max-tokens``."""
         return int(self.sizes[index]) * len(self.inputs)
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        """Return the tokens of several examples, padding counted."""
+        """Return the number of tokens of several examples, padding included."""
         return self.sizes[indices] * len(self.inputs)
 
     def size(self, index: int) -> int:
@@ -103,7 +103,7 @@ class SentenceDataset(FairseqDataset):
         return int(self.sizes[index])
 
     def ordered_indices(self) -> np.ndarray:
-        """Return all examples, shortest first; those of one length at random if shuffling."""
+        """Return all indices, shortest first; ties in random order if shuffling."""
         order = np.random.permutation(len(self)) if self.shuffle else np.arange(len(self))
         return order[np.argsort(self.sizes[order], kind="stable")]
 
@@ -112,8 +112,8 @@ def _numbers(samples: list[dict], name: str) -> Tensor:
     return torch.tensor([sample[name] for sample in samples])
 
 
-_IN_ORDER = ("valid", "test")  # splits whose names begin so are not shuffled
-_PADDING_WORD = "madeupword"  # fairseq-preprocess fills dictionaries up with these
+_IN_ORDER = ("valid", "test")  # prefixes of splits that are not shuffled
+_PADDING_WORD = "madeupword"  # prefix of fairseq-preprocess' padding entries
 
 
 @dataclass
@@ -139,17 +139,16 @@ class SentenceClassificationConfig(FairseqDataclass):
 
 @register_task("sentence_classification", dataclass=SentenceClassificationConfig)
 class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
-    """Choose a class for a sentence, or for a pair of sentences.
+    """Classify a sentence, or a pair of sentences.
 
-    The layout of the data is that of fairseq's ``sentence_prediction``; a folder ``input1`` means
-    pairs.
+    The data layout is that of fairseq's ``sentence_prediction``; a folder ``input1`` means pairs.
 
     Args:
         cfg: options.
         dictionary: tokens of the sentences.
         labels: names of the classes, by number.
         groups: names of the groups, by number; empty without ``accuracy_by``.
-        sentences: sentences an example, 1 or 2.
+        sentences: number of sentences in an example, 1 or 2.
     """
 
     def __init__(self, cfg, dictionary: Dictionary, labels, groups, sentences: int):
@@ -194,9 +193,9 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         if groups is not None:
             counts[self.cfg.accuracy_by] = len(groups)
         if len(set(counts.values())) != 1:
-            told = ", ".join(f"{name} has {count}" for name, count in counts.items())
+            sizes = ", ".join(f"{name} has {count}" for name, count in counts.items())
             raise OptionError(
-                f"split {split!r} in {self.cfg.data}: {told}; binarise files with a line for "
+                f"split {split!r} in {self.cfg.data}: {sizes}; binarise files with a line for "
                 "every example"
             )
         self.datasets[split] = SentenceDataset(
@@ -216,11 +215,11 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         return dataset
 
     def _numbers(self, name: str, split: str, count: int, combine: bool) -> np.ndarray:
-        """Read a field of one word an example as numbers from 0."""
+        """Read a field with one word for each example, as numbers from 0."""
         special = self.dictionary.nspecial
         items = self._load(name, split, combine)
         words = [items[i].tolist() for i in range(len(items))]
-        # fairseq-preprocess usually appends an end mark.
+        # fairseq-preprocess appends an end-of-sentence token by default.
         words = [w[:-1] if w[1:] and w[-1] == self.dictionary.eos() else w for w in words]
         numbers = np.array([w[0] - special if len(w) == 1 else -1 for w in words])
         wrong = np.flatnonzero((numbers < 0) | (numbers >= count))

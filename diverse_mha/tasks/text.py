@@ -1,4 +1,4 @@
-"""fairseq's tasks on text, translation and language modelling: exact resume, checked data."""
+"""Tasks ``exact_translation`` and ``exact_language_modeling``: exact resume and checked data."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +19,9 @@ REBUILD_BATCHES_HELP = (
 
 
 class ExactResume(HalfPrecisionState):
-    """Comes before a fairseq task, which then resumes exactly and explains errors of its data."""
+    """Mixin for fairseq's tasks: exact resume, and one-line errors for unusable data."""
 
-    # For a missing dictionary.
+    # Cure of a missing dictionary, for the message.
     cure = "give the languages that it has by --source-lang and --target-lang, or another folder"
 
     @classmethod
@@ -32,16 +32,16 @@ class ExactResume(HalfPrecisionState):
             with dictionaries_named(folder):
                 return super().setup_task(cfg, **kwargs)
         except FileNotFoundError as error:
-            there = ", ".join(sorted(path.name for path in folder.glob("dict*.txt")))
+            dictionaries = ", ".join(sorted(path.name for path in folder.glob("dict*.txt")))
             if Path(error.filename).name in ("dict.False.txt", "dict.True.txt"):
                 raise OptionError(
                     "a language in the recipe is no, or another word that YAML takes for True or "
                     'False; quote it: "no"'
                 ) from error
-            # A checkpoint's own options name its languages.
+            # With a checkpoint the languages are those of its options.
             cure = "give data like those that the checkpoint was trained on"
             raise OptionError(
-                f"data folder {folder} holds no {Path(error.filename).name}, but {there}; "
+                f"data folder {folder} holds no {Path(error.filename).name}, but {dictionaries}; "
                 f"{cure if kwargs.get('from_checkpoint') else cls.cure}"
             ) from error
         except Exception as error:
@@ -80,7 +80,7 @@ class ExactTranslationConfig(TranslationConfig):
 
 @register_task("exact_translation", dataclass=ExactTranslationConfig)
 class ExactTranslationTask(ExactResume, TranslationTask):
-    """Translation; a resumed run draws the batches of an uninterrupted one."""
+    """fairseq's ``translation``; a resumed run draws the same batches as an uninterrupted one."""
 
 
 @dataclass
@@ -92,11 +92,11 @@ class ExactLanguageModelingConfig(LanguageModelingConfig):
 
 @register_task("exact_language_modeling", dataclass=ExactLanguageModelingConfig)
 class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
-    """Language modelling; a resumed run draws the batches of an uninterrupted one."""
+    """fairseq's ``language_modeling``; a resumed run draws the same batches."""
 
     cure = "give a folder of text for a language model, or --task exact_translation"
 
     def __init__(self, args, *rest, **kwargs):
         super().__init__(args, *rest, **kwargs)
-        # None in the stock task, but fairseq reads rebuild_batches from it.
+        # fairseq's task sets it to None, but rebuild_batches is read from it.
         self.cfg = args

@@ -54,7 +54,7 @@ def values(optimizer):
 
 @pytest.mark.parametrize("flat", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_the_float32_weights_survive(flat, dtype):
+def test_float32_master_weights_survive_a_resume(flat, dtype):
     before, task = optimizer(flat=flat, dtype=dtype), Task()
     assert step(task, before) == (7, True)
     saved = task.get_checkpoint_dict()["Task"]
@@ -74,7 +74,7 @@ def test_the_float32_weights_survive(flat, dtype):
     )
 
 
-def test_what_was_restored_is_freed():
+def test_restored_state_is_freed():
     """The dictionary that fairseq read stays, in its main(), to the end of the training."""
     before, task, resumed = optimizer(), Task(), Task()
     step(task, before)
@@ -85,7 +85,7 @@ def test_what_was_restored_is_freed():
     assert all(weight() is None for weight in freed)
 
 
-def test_weights_of_another_model_are_left_alone():
+def test_master_weights_of_another_model_are_not_restored():
     before, task, other = optimizer(), Task(), optimizer(seed=2)
     step(task, before)
     resumed = Task()
@@ -95,7 +95,7 @@ def test_weights_of_another_model_are_left_alone():
     assert all(torch.equal(p, q) for p, q in zip(other.fp32_params, expected, strict=True))
 
 
-def test_the_counters_of_the_loss_scaler_survive():
+def test_loss_scaler_counters_survive_a_resume():
     scaler, fresh = DynamicLossScaler(init_scale=4.0, scale_window=3), DynamicLossScaler()
     for _ in range(5):
         scaler.update()
@@ -110,7 +110,7 @@ def test_the_counters_of_the_loss_scaler_survive():
     assert fresh._iter == 6, "restored once"
 
 
-def test_the_scale_of_amp_survives():
+def test_amp_scale_survives_a_resume():
     """A checkpoint of fairseq has nothing of it, and a resumed run begins anew."""
     scaler, fresh = (torch.amp.GradScaler("cpu", init_scale=128.0) for _ in range(2))
     scaler.scale(torch.ones(1))
@@ -137,7 +137,7 @@ def test_nothing_is_saved_in_float32_or_before_a_step():
     [(torch.bfloat16, False, 1), (torch.bfloat16, True, 0), (torch.bfloat16, None, 0)]
     + [(torch.float32, False, 0)],
 )
-def test_imitated_bfloat16_is_told_once(monkeypatch, caplog, dtype, computes, warnings):
+def test_emulated_bfloat16_is_warned_of_once(monkeypatch, caplog, dtype, computes, warnings):
     monkeypatch.setattr(exact_resume, "computes_in_bfloat16", lambda: computes)
     exact_resume._warn_of_slow_bfloat16.cache_clear()
     model = torch.nn.Linear(1, 1).to(dtype)

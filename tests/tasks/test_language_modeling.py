@@ -23,7 +23,7 @@ diverse_mha.register()
         (16, 0, [16, 20], False),  # a sentence of which there is a warning
     ],
 )
-def test_blocks_that_the_model_cannot_read_are_refused(name, length, window, sizes, refused):
+def test_blocks_longer_than_the_model_are_refused(name, length, window, sizes, refused):
     task = SimpleNamespace(
         args=SimpleNamespace(tokens_per_sample=length),
         source_dictionary=SimpleNamespace(pad=lambda: 1),

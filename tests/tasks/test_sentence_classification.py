@@ -43,7 +43,7 @@ def setup(folder, **options) -> SentenceClassificationTask:
     return SentenceClassificationTask.setup_task(config)
 
 
-def test_pairs_are_batched_in_neighbouring_rows(tmp_path):
+def test_pairs_are_batched_in_adjacent_rows(tmp_path):
     task = setup(write(tmp_path, PAIRS), accuracy_by="length")
     assert (task.sentences, task.labels, task.groups) == (2, list(LABELS), ["1", "2", "3"])
     task.load_dataset("train")
@@ -141,13 +141,13 @@ def test_any_training_split_is_shuffled_and_its_parts_are_joined(tmp_path):
         ),
     ],
 )
-def test_data_that_are_not_right_are_refused_by_name(tmp_path, spoil, message):
+def test_invalid_data_is_refused_by_name(tmp_path, spoil, message):
     spoil(write(tmp_path, PAIRS))
     with pytest.raises(ValueError, match=message):
         setup(tmp_path).load_dataset("train")
 
 
-def test_a_label_may_have_an_end_mark(tmp_path, monkeypatch):
+def test_labels_may_have_an_end_of_sentence_token(tmp_path, monkeypatch):
     write(tmp_path, PAIRS)
     encode = Dictionary.encode_line
 
@@ -161,6 +161,6 @@ def test_a_label_may_have_an_end_mark(tmp_path, monkeypatch):
     assert task.dataset("train").labels.tolist() == [2, 0, 1, 0]
 
 
-def test_a_missing_folder_of_groups_is_named(tmp_path):
+def test_missing_group_folder_is_reported(tmp_path):
     with pytest.raises(ValueError, match="--accuracy-by depth: .* has no such folder"):
         setup(write(tmp_path, PAIRS), accuracy_by="depth")

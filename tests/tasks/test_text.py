@@ -13,12 +13,12 @@ from diverse_mha.tasks.exact_resume import HalfPrecisionState
 @pytest.mark.parametrize(
     "name", ["exact_translation", "exact_language_modeling", "sentence_classification"]
 )
-def test_tasks_rebuild_batches_and_keep_what_half_precision_needs(name):
+def test_tasks_rebuild_batches_and_save_half_precision_state(name):
     assert issubclass(TASK_REGISTRY[name], HalfPrecisionState)
     assert TASK_DATACLASS_REGISTRY[name]().rebuild_batches is True
 
 
-def test_a_language_that_the_data_have_not_is_named(tmp_path):
+def test_missing_language_is_reported(tmp_path):
     for language in ("de", "en"):
         (tmp_path / f"dict.{language}.txt").write_text("a 1\n")
     config = TASK_DATACLASS_REGISTRY["exact_translation"](
@@ -51,7 +51,7 @@ def test_a_language_that_the_data_have_not_is_named(tmp_path):
         ),
     ],
 )
-def test_data_of_the_other_task_are_told(name, there, message, tmp_path):
+def test_data_of_the_other_task_is_reported(name, there, message, tmp_path):
     for file in there:
         (tmp_path / file).write_text("a 1\n")
     with pytest.raises(ValueError, match=message):
@@ -62,17 +62,15 @@ def test_data_of_the_other_task_are_told(name, there, message, tmp_path):
     ("content", "said"),
     [(b"a 1\n\xff\xfe 1\n", "Incorrect encoding"), (b"a 1\na 1\n", "Duplicate")],
 )
-def test_a_damaged_dictionary_is_named(content, said, tmp_path):
+def test_damaged_dictionary_is_reported(content, said, tmp_path):
     (tmp_path / "dict.txt").write_bytes(content)
     config = TASK_DATACLASS_REGISTRY["exact_language_modeling"](data=f"{tmp_path}")
-    with pytest.raises(
-        ValueError, match=f"dict.txt: not a dictionary of fairseq's .{said}.*again$"
-    ):
+    with pytest.raises(ValueError, match=f"dict.txt: not a fairseq dictionary .{said}.*again$"):
         TASK_REGISTRY["exact_language_modeling"].setup_task(config)
 
 
 @pytest.mark.parametrize("combine", [True, False])
-def test_the_second_part_of_a_split_and_the_second_folder_are_looked_at(tmp_path, combine):
+def test_second_part_of_a_split_and_second_folder_are_checked(tmp_path, combine):
     for name in ("one", "two"):
         binarise(tmp_path / name, {"input0": {"a": 1}}, {"train": {"input0": ["a a", "a"]}})
         part = tmp_path / name / "input0"
