@@ -1,4 +1,4 @@
-"""``diverse-mha align``: word alignments from one head of the attention to the source."""
+"""``diverse-mha align``: word alignments from one head of the encoder-decoder attention."""
 
 import argparse
 import logging
@@ -28,28 +28,27 @@ from diverse_mha.measures.alignment import (
 )
 
 _LINK = re.compile(r"(\d+)(-|p)(\d+)")
-AGREEMENT = "how often the head chooses the same source word as the others (Kumar and Byrne 2002)"
+AGREEMENT = "how often the head aligns to the same source word as the others (Kumar and Byrne 2002)"
 
 
 class Aligned(NamedTuple):
-    """A sentence of the split."""
+    """The alignment of a sentence by every head."""
 
-    number: int  # of its line, from 0
-    sources: int  # words
-    choices: Tensor  # (heads and layer averages, target words): source words
-    target: str  # its words
-    known: bool  # False if words are counted by an incomplete dictionary, not by the text
+    number: int  # line, from 0
+    sources: int  # number of source words
+    choices: Tensor  # (heads and layer averages, target words): index of the source word
+    target: str  # the target words
+    known: bool  # False if unknown subwords made the word boundaries a guess
 
 
-Subwords = tuple[
-    list[str] | None, list[str] | None
-]  # of source and target, where the text is known
+#: Subwords of source and target; None without the segmented text.
+Subwords = tuple[list[str] | None, list[str] | None]
 
 
 class Aligner:
-    """Aligns words by every head of a model's attention to the source.
+    """Aligns words by every head of a model's encoder-decoder attention.
 
-    Heads are rows, layer by layer; ``data`` is the folder that says what its subwords are.
+    Heads are rows, layer by layer. ``data`` is the data folder, which determines the subwords.
     """
 
     def __init__(self, loaded: Loaded, data: str):
@@ -71,7 +70,7 @@ class Aligner:
         return row // self.heads + 1, row % self.heads + 1
 
     def choose(self, option: str, text: str) -> int:
-        """Read ``LAYER.HEAD``; ``auto`` is the head that agrees most with the others on valid."""
+        """Return the row of ``LAYER.HEAD``; ``auto``: that of the highest agreement on valid."""
         if text == "auto":
             agreed = self.agreement(self.split("valid"))
             return max(range(len(agreed)), key=agreed.__getitem__)
@@ -84,76 +83,82 @@ class Aligner:
             )
         return (layer - 1) * self.heads + head - 1
 
-    def agreement(self, found: list[Aligned]) -> list[float]:
-        """Return how much every head agrees with the others."""
+    def agreement(self, sentences: list[Aligned]) -> list[float]:
+        """Return each head's agreement with the others."""
         rows = self.layers * self.heads
-        return agreement(torch.cat([one.choices[:rows] for one in found], dim=1)).tolist()
+        return agreement(
+            torch.cat([sentence.choices[:rows] for sentence in sentences], dim=1)
+        ).tolist()
 
     def split(self, subset: str, max_tokens: int = 4000) -> list[Aligned]:
         """Align the sentences of a split."""
-        found, texts = [], None
+        sentences, texts = [], None
         for sample in iterate_batches(self.loaded, subset, max_tokens=max_tokens, label="aligning"):
-            # The data is loaded now.
+            # iterate_batches has loaded the data.
             texts = texts or [self._text(subset, language) for language in self._languages]
             subwords = [tuple(text and text[n] for text in texts) for n in sample["id"].tolist()]
-            found += self._batch(sample, subwords)
-        if guessed := sum(not one.known for one in found):
+            sentences += self._batch(sample, subwords)
+        if guessed := sum(not sentence.known for sentence in sentences):
             missing = self._data.parent / "bpe" / f"{subset}.{self._languages[0]}"
             print(
-                f"note: {guessed:,} sentences of {subset} have unknown subwords, whose words are a "
-                f"guess, as {missing} is missing or other text",
+                f"note: {guessed:,} sentences of {subset} have unknown subwords, so their words "
+                f"are a guess: {missing} is missing or has another text",
                 file=sys.stderr,
             )
-        if 2 * sum(1 in (one.sources, one.choices.size(1)) for one in found) > len(found):
+        if 2 * sum(
+            1 in (sentence.sources, sentence.choices.size(1)) for sentence in sentences
+        ) > len(sentences):
             print(
                 f"note: most sentences of {subset} have one word, the text between two spaces; "
                 "to align words, put spaces between them before the text is prepared",
                 file=sys.stderr,
             )
-        return sorted(found, key=lambda one: one.number)
+        return sorted(sentences, key=lambda sentence: sentence.number)
 
     def _text(self, subset: str, language: str) -> list[list[str]] | None:
-        """Return the subwords of a side, which data-prep left; the dictionary has not all."""
+        """Return a side's subwords from data-prep's ``bpe/``; None if they do not fit the split."""
         path = self._data.parent / "bpe" / f"{subset}.{language}"
         lines = [line.split() for line in read_lines(path)] if path.is_file() else []
         return lines if len(lines) == len(self.loaded.task.dataset(subset)) else None
 
     def pair(self, source: Tensor, target: Tensor, subwords: list[str]) -> Aligned:
-        """Align a sentence, of these subwords, with its translation, both with their end."""
+        """Align a source sentence with these subwords to its translation; both end with eos."""
         inputs = {"src_tokens": source[None].long(), "src_lengths": torch.tensor([len(source)])}
-        inputs["prev_output_tokens"] = target[None].long().roll(1)  # the end comes first
+        inputs["prev_output_tokens"] = target[None].long().roll(1)  # eos comes first
         sample = {"id": torch.zeros(1), "net_input": inputs, "target": target[None].long()}
-        (found,) = self._batch(next(on_device(self.loaded, [sample])), [(subwords, None)])
-        return found
+        (alignment,) = self._batch(next(on_device(self.loaded, [sample])), [(subwords, None)])
+        return alignment
 
     def _batch(self, sample: dict, subwords: list[Subwords]) -> Iterator[Aligned]:
         states = head_states(self.loaded.model, sample, {"cross": ("weights",)})["cross"]
         weights = [layer.weights.float() for layer in states]  # (B, H, T, S) each
-        every = torch.cat([*weights, *(w.mean(dim=1, keepdim=True) for w in weights)], dim=1).cpu()
+        rows_of_heads = torch.cat(
+            [*weights, *(w.mean(dim=1, keepdim=True) for w in weights)], dim=1
+        ).cpu()
         task = self.loaded.task
         dictionaries = task.source_dictionary, task.target_dictionary
         for row, number in enumerate(sample["id"].tolist()):
             tokens = sample["net_input"]["src_tokens"][row], sample["target"][row]
-            places, words, text, known = [], [], "", True
-            for line, dictionary, kind, given in zip(
+            positions, words, text, known = [], [], "", True
+            for line, dictionary, kind, line_subwords in zip(
                 tokens, dictionaries, self._kinds, subwords[row], strict=True
             ):
                 line = line.tolist()
                 real = [at for at, x in enumerate(line) if x not in (self._pad, dictionary.eos())]
-                symbols = given
-                if given is None or len(given) != len(real):
+                symbols = line_subwords
+                if line_subwords is None or len(line_subwords) != len(real):
                     symbols = [dictionary[line[at]] for at in real]
                     known &= not kind or dictionary.unk() not in line
-                places.append(real)
+                positions.append(real)
                 words.append(word_places(symbols, kind))
                 text = data_utils.post_process(" ".join(symbols), kind or "none")
             counts = [max(side, default=-1) + 1 for side in words]
             if not all(counts):
-                nothing = torch.zeros(every.size(1), 0, dtype=torch.long)
+                nothing = torch.zeros(rows_of_heads.size(1), 0, dtype=torch.long)
                 yield Aligned(number, 0, nothing, text, known)
                 continue
-            own = every[row][:, places[1]][:, :, places[0]]
-            yield Aligned(number, counts[0], best_sources(own, *words), text, known)
+            weights_of_row = rows_of_heads[row][:, positions[1]][:, :, positions[0]]
+            yield Aligned(number, counts[0], best_sources(weights_of_row, *words), text, known)
 
 
 def links(sentence: Aligned, row: int) -> Links:
@@ -162,7 +167,7 @@ def links(sentence: Aligned, row: int) -> Links:
 
 
 def pharaoh(sentence: Aligned, row: int) -> str:
-    """Write the links of a head: ``0-0 1-2``."""
+    """Return the links of a head in Pharaoh format: ``0-0 1-2``."""
     return " ".join(f"{s}-{t}" for s, t in sorted(links(sentence, row)))
 
 
@@ -201,15 +206,15 @@ def run(args: argparse.Namespace) -> int:
     import_plugin(args.user_dir)
     logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
     aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
-    given = None if args.head is None else aligner.choose("--head", args.head)
-    found = aligner.split(args.subset, args.max_tokens)
+    requested = None if args.head is None else aligner.choose("--head", args.head)
+    sentences = aligner.split(args.subset, args.max_tokens)
     count = len(aligner.loaded.task.dataset(args.subset))
-    if len(found) < count:
-        said = f"note: {count - len(found)} of {count} sentences are longer than the model reads"
-        print(f"{said}, and have no alignment", file=sys.stderr)
-    errors = None if gold is None else _errors(found, gold, count, args.gold)
-    agreed = aligner.agreement(found)
-    chosen = given
+    if len(sentences) < count:
+        note = f"note: {count - len(sentences)} of {count} sentences are too long for the model"
+        print(f"{note}, and have no alignment", file=sys.stderr)
+    errors = None if gold is None else _errors(sentences, gold, count, args.gold)
+    agreed = aligner.agreement(sentences)
+    chosen = requested
     if chosen is None:
         values = agreed if errors is None else [-error for error, _, _ in errors[: len(agreed)]]
         chosen = max(range(len(agreed)), key=values.__getitem__)
@@ -223,17 +228,17 @@ def run(args: argparse.Namespace) -> int:
         "aligned by layer {}, head {} ({})".format(*aligner.head(chosen), quality), file=sys.stderr
     )
     lines = [""] * count
-    for one in found:
-        lines[one.number] = pharaoh(one, chosen)
+    for sentence in sentences:
+        lines[sentence.number] = pharaoh(sentence, chosen)
     print("\n".join(lines))
     return 0
 
 
 def read_gold(path: Path) -> list[tuple[Links, Links]]:
-    """Read sure and possible links of every line of a file in Pharaoh format."""
+    """Read sure and possible links of each line of a file in Pharaoh format."""
     if not path.is_file():
         raise UserError(f"--gold {path}: no such file; give alignments such as 0-0 1-2")
-    found = []
+    links_by_line = []
     for number, line in enumerate(read_lines(path), 1):
         sides: dict[str, Links] = {"-": set(), "p": set()}
         for word in line.split():
@@ -241,28 +246,32 @@ def read_gold(path: Path) -> list[tuple[Links, Links]]:
             if not link:
                 raise UserError(f"{path}: line {number}: {word!r} is no link; write 0-0 or 1p2")
             sides[link[2]].add((int(link[1]), int(link[3])))
-        found.append((sides["-"], sides["p"]))
-    return found
+        links_by_line.append((sides["-"], sides["p"]))
+    return links_by_line
 
 
 def _errors(
-    found: list[Aligned], gold: list[tuple[Links, Links]], count: int, name: str
+    sentences: list[Aligned], gold: list[tuple[Links, Links]], count: int, name: str
 ) -> list[tuple[float, float, float]]:
     if len(gold) != count:
         raise UserError(
             f"--gold {name}: has {counted(len(gold), 'line')}, the split "
             f"{counted(count, 'sentence')}"
         )
-    for one in found:
-        for source, target in set().union(*gold[one.number]):
-            if source >= one.sources or target >= one.choices.size(1):
+    for sentence in sentences:
+        for source, target in set().union(*gold[sentence.number]):
+            if source >= sentence.sources or target >= sentence.choices.size(1):
                 raise UserError(
-                    f"{name}: line {one.number + 1}: link {source}-{target} is outside the "
-                    f"sentence of {one.sources} and {one.choices.size(1)} words; count from 0"
+                    f"{name}: line {sentence.number + 1}: link {source}-{target} is outside the "
+                    f"sentence of {sentence.sources} and {sentence.choices.size(1)} words; "
+                    "count from 0"
                 )
-    sure, possible = ([gold[one.number][side] for one in found] for side in (0, 1))
-    rows = range(found[0].choices.size(0))
-    return [alignment_error((links(one, row) for one in found), sure, possible) for row in rows]
+    sure, possible = ([gold[sentence.number][side] for sentence in sentences] for side in (0, 1))
+    rows = range(sentences[0].choices.size(0))
+    return [
+        alignment_error((links(sentence, row) for sentence in sentences), sure, possible)
+        for row in rows
+    ]
 
 
 def report(
@@ -272,7 +281,7 @@ def report(
     chosen: int,
     subset: str,
 ) -> Layout:
-    """Lay out every head and each layer's average."""
+    """Return the table of all heads and layer averages."""
     names = [tuple(map(str, aligner.head(row))) for row in range(len(agreed))]
     names += [(str(layer + 1), "average") for layer in range(aligner.layers)]
     lines = []
@@ -284,5 +293,5 @@ def report(
     headings += [] if errors is None else ["AER", "precision", "recall"]
     notes = [f"agreement: {AGREEMENT}"]
     notes += [] if errors is None else ["AER: 0 to 1, lower is better (Och and Ney 2003)"]
-    title = f"Alignments of {subset} by the heads of the attention to the source"
+    title = f"Alignments of {subset} by the heads of the encoder-decoder attention"
     return Layout(title, (*headings, ""), tuple(lines), tuple(notes), names=2)

@@ -1,4 +1,4 @@
-"""Averages the parameters of checkpoints: ``diverse-mha average``.
+"""``diverse-mha average``: averages the parameters of checkpoints.
 
 The result (Vaswani et al. 2017, section 6.1) is a fairseq checkpoint without optimizer state.
 """
@@ -43,22 +43,23 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
         ),
     }[by]  # fmt: skip
     matches = ((re.fullmatch(pattern, path.name), path) for path in folder.iterdir())
-    found = {int(match[1]): path for match, path in matches if match}
-    if len(found) < count:
+    by_number = {int(match[1]): path for match, path in matches if match}
+    if len(by_number) < count:
         cure = f"train with {setting}"
-        if found:
-            cure = f"give --last {len(found)}, or train longer"
+        if by_number:
+            cure = f"give --last {len(by_number)}, or train longer"
         raise UserError(
-            f"{folder}: --last {count}, only {counted(len(found), 'file')} {shape} found; {cure}"
+            f"{folder}: --last {count}: only {counted(len(by_number), 'file')} {shape} found; "
+            f"{cure}"
         )
-    return [found[number] for number in sorted(found)[-count:]]
+    return [by_number[number] for number in sorted(by_number)[-count:]]
 
 
 def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     """Return the average of checkpoints of one architecture, oldest first.
 
-    Floating-point entries are summed in float64 and cast back. All else comes from the last
-    checkpoint, without the optimizer's state.
+    Floating-point tensors are summed in float64 and cast back. Everything else comes from the last
+    checkpoint, without optimizer state.
     """
     sums: dict[str, torch.Tensor] = {}
     first: dict[str, tuple] = {}
@@ -68,16 +69,17 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
         shapes = {name: tuple(value.shape) for name, value in model.items()}
         first = first or shapes
         for name in sorted(first.keys() | shapes.keys()):
-            one, other = (side.get(name, "not there") for side in (first, shapes))
-            if one != other:
+            expected, shape = (side.get(name, "missing") for side in (first, shapes))
+            if expected != shape:
                 raise UserError(
-                    f"{path}: parameter {name} is {other}, in {paths[0]} {one}; do not mix models"
+                    f"{path}: parameter {name} is {shape}, in {paths[0]} {expected}; do not mix "
+                    "models"
                 )
         for name, value in model.items():
             if name in sums:
                 sums[name] += value
             elif value.is_floating_point():
-                sums[name] = value.to(torch.float64, copy=True)  # tied weights share theirs
+                sums[name] = value.to(torch.float64, copy=True)  # tied weights share storage
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
     forget_training(state)
@@ -118,9 +120,9 @@ def run(args: argparse.Namespace) -> int:
     elif args.by is not None:
         raise UserError(f"--by {args.by} has no effect without --last N; leave it out, or add that")
     resolved = [path.resolve() for path in paths]
-    for path, place in zip(paths, resolved, strict=True):
-        if resolved.count(place) > 1:
-            raise UserError(f"{path}: is named twice, and would count twice; name it once")
+    for path, target in zip(paths, resolved, strict=True):
+        if resolved.count(target) > 1:
+            raise UserError(f"{path}: is given twice and would be counted twice; give it once")
     check_file("--output", args.output)
     check_replaceable(
         "--output", args.output, is_own=written_by("average"), inputs=paths, force=args.force

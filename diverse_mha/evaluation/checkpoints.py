@@ -1,4 +1,4 @@
-"""Reads, checks and writes checkpoints, and loads models and a split of their data for analysis."""
+"""Checkpoints: reads, checks and writes them; loads a model with its task; iterates a split."""
 
 import zipfile
 from argparse import Namespace
@@ -45,23 +45,21 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
-    mmap = mmap and zipfile.is_zipfile(path)  # not so before torch 1.6
+    mmap = mmap and zipfile.is_zipfile(path)  # torch 1.5 wrote another format
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except LOADING_ERRORS as error:
         raise checkpoint_error(str(path), error) from None
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not all(torch.is_tensor(x) for x in model.values()):
-        raise UserError(
-            f"{path}: no fairseq checkpoint (it has no 'model' of tensors); give one that has"
-        )
+        raise UserError(f"{path}: no fairseq checkpoint (no 'model' with tensors); give one")
     if not mmap:
         check_finite(str(path), model)
     return state
 
 
 def save_checkpoint(state: dict, output: str | Path) -> None:
-    """Write a checkpoint whole or not at all."""
+    """Write a checkpoint atomically."""
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     with ended_in_order(), refusals_named(str(output)), whole_file(output) as file:
@@ -69,7 +67,7 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
 
 
 def written_by(command: str) -> Callable[[Path], bool]:
-    """Return a function that tells whether a file is a checkpoint that a command wrote."""
+    """Return a predicate: is a file a checkpoint written by ``command``?"""
 
     def is_own(path: Path) -> bool:
         try:
@@ -82,29 +80,29 @@ def written_by(command: str) -> Callable[[Path], bool]:
 
 
 def forget_training(state: dict) -> None:
-    """Remove what does not fit changed parameters: optimizer, float32 copies, moving averages."""
+    """Remove training state that changed parameters invalidate: optimizer, master weights, EMA."""
     state["last_optimizer_state"] = None  # fairseq then starts a fresh optimizer
     state["task_state"] = {}
     state["extra_state"] = {
-        name: kept
-        for name, kept in (state.get("extra_state") or {}).items()
+        name: value
+        for name, value in (state.get("extra_state") or {}).items()
         if not name.startswith("ema")
-        and not (isinstance(kept, dict) and kept.keys() & {"fp32_params", "scaler"})
+        and not (isinstance(value, dict) and value.keys() & {"fp32_params", "scaler"})
     }
 
 
 def settings(state: dict, group: str = "task") -> dict:
-    """Return the options of a group; an old checkpoint without groups returns all its options."""
+    """Return the options of a group; all options for an old checkpoint without groups."""
     if state.get("cfg") is not None:
-        kept = state["cfg"].get(group) or {}
+        options = state["cfg"].get(group) or {}
         # Models without a dataclass, such as fairseq's LSTM, keep a Namespace.
-        return dict(vars(kept) if isinstance(kept, Namespace) else kept)
-    found = vars(state["args"]) if state.get("args") is not None else {}
-    return {"_name": found.get(group)} | found
+        return dict(vars(options) if isinstance(options, Namespace) else options)
+    options = vars(state["args"]) if state.get("args") is not None else {}
+    return {"_name": options.get(group)} | options
 
 
 def updates_of(state: dict) -> int | None:
-    """Return the number of updates behind a checkpoint, None where it does not say."""
+    """Return the number of updates of a checkpoint, or None if it is not recorded."""
     return (state.get("optimizer_history") or [{}])[-1].get("num_updates")
 
 
@@ -119,17 +117,17 @@ def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
 
 
 def check_translates(checkpoint: str) -> None:
-    """Raise an error if a checkpoint is no translation model or has no options."""
+    """Raise an error unless a checkpoint is a translation model with options."""
     state = load_checkpoint(checkpoint, mmap=True)
     if not _BOTH_SIDES <= state["model"].keys():
         raise UserError(f"{checkpoint}: no translation model; {SCORERS}")
     if state.get("cfg") is None and state.get("args") is None:
-        raise UserError(f"{checkpoint}: holds no options; give one that fairseq-train wrote")
+        raise UserError(f"{checkpoint}: has no options; give one written by fairseq-train")
 
 
 @contextmanager
 def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
-    """Turn errors of building and loading a model into one line: it does not fit the data."""
+    """Turn errors of building and loading a model into one line: model and data do not fit."""
     try:
         with dictionaries_named(data):
             yield
@@ -148,7 +146,7 @@ def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
         ) from error
 
 
-# A model with the parameters of the stock one.
+# fairseq's model -> our model with the same parameters.
 TWINS = {
     TransformerModel: "transformer_disagree",
     TransformerLanguageModel: "transformer_lm_disagree",
@@ -162,23 +160,25 @@ class Loaded(NamedTuple):
     architecture: str  # the name the checkpoint was trained under
     model: nn.Module  # at evaluation, on its device
     task: Any
-    limit: Any = None  # lengths up to which sentences count, where it is less than the model reads
+    limit: Any = None  # maximum sentence lengths; None: the model's own
 
     def longest(self) -> Any:
-        """Lengths up to which sentences count, as fairseq has them."""
-        own = utils.resolve_max_positions(self.task.max_positions(), self.model.max_positions())
-        return own if self.limit is None else self.limit
+        """Return the maximum sentence lengths, in fairseq's form."""
+        limit = utils.resolve_max_positions(self.task.max_positions(), self.model.max_positions())
+        return limit if self.limit is None else self.limit
 
     def options(self) -> Any:
-        """Return the task's options; a stock language model keeps them under the older name."""
+        """Return the task's options; a stock language model has them as ``args``."""
         return getattr(self.task, "cfg", None) or self.task.args
 
 
 def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     """Load a model and its task; a stock ``transformer`` or ``transformer_lm`` as its twin.
 
-    torch's safe loader reads the checkpoint. ``data`` is the folder that fairseq-preprocess wrote;
-    ``cpu`` stays on the CPU even if there is a GPU.
+    Args:
+        path: checkpoint, read with torch's safe loader.
+        data: folder of binarised data (fairseq-preprocess).
+        cpu: do not use a GPU.
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: no such checkpoint; give the .pt file that training wrote")
@@ -192,12 +192,12 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     if cfg is None or not state.get("model") or any(cfg.get(x) is None for x in ("model", "task")):
         raise UserError(f"{path}: holds no model with its options; give a training checkpoint")
     name = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", None))
-    found = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
-    twin = TWINS.get(found)
-    if twin is None and not getattr(found, "__module__", "").startswith("diverse_mha."):
+    model_class = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
+    twin = TWINS.get(model_class)
+    if twin is None and not getattr(model_class, "__module__", "").startswith("diverse_mha."):
         raise UserError(
-            f"{path}: a model of architecture {name!r} does not show its heads; analyze reads "
-            "those of this package and fairseq's own transformer and transformer_lm"
+            f"{path}: a model of architecture {name!r} has no head states; analyze supports "
+            "models of this package, and fairseq's transformer and transformer_lm"
         )
     with fitting(path, data):
         if twin is None:
@@ -215,16 +215,17 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
 
 
 def build_twin(twin: str, name: str, options: Any, task: Any):
-    """Build our model of the shape of a stock checkpoint, into which its parameters load.
+    """Build our model for the parameters of a stock checkpoint.
 
-    ``twin`` is one of ``TWINS``; ``name`` and ``options`` are the model's in the checkpoint.
+    ``twin`` is one of ``TWINS``; ``name`` and ``options`` are the checkpoint's architecture and
+    model options.
     """
     known = to_namespace(options)
     if name in ARCH_CONFIG_REGISTRY:
-        # Adds options that older versions did not save, as fairseq does.
+        # Add the options that older versions did not save, as fairseq does.
         ARCH_CONFIG_REGISTRY[name](known)
     if not getattr(known, "decoder_normalize_before", False):
-        known.no_decoder_final_norm = False  # without effect there, and ours refuses it
+        known.no_decoder_final_norm = False  # no effect in fairseq; our models reject it
     kind = MODEL_REGISTRY[twin]
     filled = {**vars(to_namespace(kind.config())), **vars(known)}
     return kind.build_model(Namespace(**filled), task)
@@ -239,12 +240,12 @@ def check_same_blocks(models: list[Loaded]) -> None:
             if value != values[0]:
                 raise UserError(
                     f"{loaded.path}: trained with {flag(name)} {value}, {cut[0].path} with "
-                    f"{values[0]}: they read other positions of a text; analyze them one by one"
+                    f"{values[0]}: their blocks of text differ; analyze them one by one"
                 )
 
 
 def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
-    """Return the batches of a split, once through, sentences of similar length together."""
+    """Return the batches of a split for one pass, sorted by sentence length."""
     task, folder = loaded.task, loaded.options().data
     check_split(folder, subset)
     try:
@@ -252,8 +253,8 @@ def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
     except OptionError as error:
         raise UserError(f"--subset {subset}: {error}") from error
     except FileNotFoundError as error:
-        there = splits_in(folder)
-        raise UserError(f"--subset {subset}: not in {folder}; there: {there}") from error
+        available = splits_in(folder)
+        raise UserError(f"--subset {subset}: not in {folder}; available: {available}") from error
     try:
         batches = task.get_batch_iterator(
             task.dataset(subset),
@@ -261,7 +262,7 @@ def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
             max_positions=loaded.longest(),
             ignore_invalid_inputs=True,
         ).next_epoch_itr(shuffle=False)
-    except AssertionError as error:  # fairseq's, of a sentence that no batch can hold
+    except AssertionError as error:  # fairseq: a sentence is longer than a batch
         raise UserError(f"--max-tokens {max_tokens}: {error}; give more") from error
     if not len(batches):
         raise UserError(f"--subset {subset}: holds no sentence that fits the model")
@@ -269,7 +270,7 @@ def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
 
 
 def on_device(loaded: Loaded, batches: Iterable[dict]) -> Iterator[dict]:
-    """Yield batches on the model's device, without empty ones."""
+    """Yield the batches on the model's device, without empty ones."""
     device = next(loaded.model.parameters()).device
     for sample in batches:
         if sample:
@@ -279,9 +280,13 @@ def on_device(loaded: Loaded, batches: Iterable[dict]) -> Iterator[dict]:
 def iterate_batches(
     loaded: Loaded, subset: str, *, max_tokens: int = 4000, label: str = ""
 ) -> Iterator[dict]:
-    """Go through a split once, sentences of similar length together.
+    """Iterate over a split once, sorted by sentence length.
 
-    Progress is shown with ``label`` and the name of the split, if there is a label.
+    Args:
+        loaded: the model and its task.
+        subset: the split.
+        max_tokens: tokens in a batch.
+        label: of the progress bar; without it there is none.
 
     Yields:
         fairseq's batches, on the model's device.
@@ -296,5 +301,5 @@ def iterate_batches(
 def head_states(
     model: nn.Module, sample: dict, wanted: tuple[str, ...]
 ) -> dict[str, list[HeadStates]]:
-    """Run a batch through a model; the states named in ``wanted``, by component and layer."""
+    """Return the states named in ``wanted`` for a batch, by component and layer."""
     return model(**sample["net_input"], return_head_states=wanted)[1]["head_states"]

@@ -1,4 +1,4 @@
-"""``diverse-mha compare``: is one method better than another, over seeds and sentences?"""
+"""``diverse-mha compare``: tests the difference between systems, over seeds and sentences."""
 
 import argparse
 import os
@@ -94,27 +94,27 @@ def run(args: argparse.Namespace) -> int:
         System(name, tuple(map(read, paths))) for name, paths in _named(groups, option).items()
     ]
     notes = check_search(systems, allowed=args.despite_search)
-    found = compare_systems(systems)
-    layout = lay_out(found, f"Compared with {systems[0].name}", more=notes)
-    said = to_text(layout)
+    compared = compare_systems(systems)
+    layout = lay_out(compared, f"Compared with {systems[0].name}", more=notes)
+    text = to_text(layout)
     if args.output is not None:
         files = write_texts(layout, args.output.parent, args.output.stem)
-        content = {"title": layout.title, "notes": layout.notes, "systems": to_json(found)}
+        content = {"title": layout.title, "notes": layout.notes, "systems": to_json(compared)}
         write_json(args.output, content | {"resamples": RESAMPLES, "seed": SEED})
-        said += "\nwritten: " + ", ".join(map(str, [args.output, *files]))
-    print(said)
+        text += "\nwritten: " + ", ".join(map(str, [args.output, *files]))
+    print(text)
     return 0
 
 
 def _inputs(args: argparse.Namespace) -> Iterator[str | Path | None]:
-    """Yield the files that are read, of names such as ``NAME=FILE`` too."""
+    """Yield the input files, also those of ``NAME=FILE``."""
     for word in chain(args.baseline or [], *(args.system or []), *(args.scores or [])):
         yield from (word, word.partition("=")[2] or None)
     yield from (args.reference, args.source)
 
 
 def _groups(args: argparse.Namespace) -> list[list[str]]:
-    """Return the words that name the runs of each system, the baseline first."""
+    """Return the arguments that name the runs of each system, the baseline first."""
     if args.scores is None:
         groups = [*([args.baseline] if args.baseline else []), *(args.system or [])]
         if len(groups) < 2:
@@ -130,7 +130,7 @@ def _groups(args: argparse.Namespace) -> list[list[str]]:
 
 
 def _reader(args: argparse.Namespace) -> Callable[[Path], Scored]:
-    """Return the function that reads a run, or a file of translations."""
+    """Return the function that reads a run or a file of translations."""
     if args.reference is None:
         return read_run
     if args.despite_search:
@@ -140,19 +140,19 @@ def _reader(args: argparse.Namespace) -> Callable[[Path], Scored]:
 
 
 def _named(groups: Sequence[Sequence[str]], option: str) -> dict[str, list[Path]]:
-    """Return runs by name, of words such as ``NAME=RUN RUN``.
+    """Return system -> runs from arguments such as ``NAME=RUN RUN``.
 
-    The default name is that of the first run's folder, or of the file or folder that names a seed.
+    The default name is that of the first run's folder, or of the path component with the seed.
     """
-    found: dict[str, list[Path]] = {}
+    runs_by_name: dict[str, list[Path]] = {}
     for words in groups:
         name, separator, first = words[0].partition("=")
         if not separator or os.path.exists(words[0]):
             name, first = "", words[0]
         path = Path(first)
-        own = path if path.is_dir() or "seed" in path.name else path.parent
-        name = name or re.split(r"[._-]?seed", own.name)[0] or str(path)
-        if name in found:
+        folder = path if path.is_dir() or "seed" in path.name else path.parent
+        name = name or re.split(r"[._-]?seed", folder.name)[0] or str(path)
+        if name in runs_by_name:
             raise UserError(f"{option} {name}: the name is taken; give another as NAME=RUN")
-        found[name] = [path, *map(Path, words[1:])]
-    return found
+        runs_by_name[name] = [path, *map(Path, words[1:])]
+    return runs_by_name

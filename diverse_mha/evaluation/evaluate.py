@@ -1,7 +1,7 @@
-"""Translates a test set with beam search and scores it: ``diverse-mha evaluate``.
+"""``diverse-mha evaluate``: translates a test set with beam search and scores it.
 
-Tokenised BLEU is the papers' score, for data that was tokenised. sacreBLEU (Post 2018) and chrF
-score plain text against the untouched reference, and a signature says how.
+Tokenised BLEU is the papers' score, for tokenised data. sacreBLEU (Post 2018) and chrF compare
+detokenised text with the untouched reference, and have a signature.
 """
 
 import argparse
@@ -38,10 +38,10 @@ from diverse_mha.tasks.data_files import check_split, splits_in
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 _REFUSED = dict.fromkeys(
     ("--source-lang", "--target-lang", "-s", "-t"),
-    "is given by this script; use --target-lang LANG, which follows from the checkpoint otherwise",
+    "is set by this command; use --target-lang LANG (default: the checkpoint's)",
 )
 _REFUSED |= dict.fromkeys(
-    ("--remove-bpe", "--post-process"), "is given by this script, by the data's subwords"
+    ("--remove-bpe", "--post-process"), "is set by this command from the data's subwords"
 )
 
 
@@ -99,23 +99,26 @@ def build_parser() -> argparse.ArgumentParser:
 def languages(
     data: Path, subset: str, target: str | None, trained: tuple[str | None, str | None]
 ) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Return the data's languages in the order of its file names, and source and target.
+    """Return the data's language pair as in its file names, and (source, target).
 
-    The default target is that of the training, which was of the languages ``trained``, or the
-    data's second language after another training.
+    Args:
+        data: the data folder.
+        subset: the split.
+        target: ``--target-lang``; default: the model's target language, else the data's second.
+        trained: source and target language of the model.
     """
     check_data_folder(data)
-    found = []
+    pairs_found = []
     for path in sorted(data.glob(f"{subset}.*-*.*.idx")):
         pair, side = path.name.removeprefix(f"{subset}.").rsplit(".", 2)[:2]
         if pair.endswith(f"-{side}"):
-            found.append((pair.removesuffix(f"-{side}"), side))
-    if not found:
-        raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
-    if len(found) > 1:
-        pairs = ", ".join(map("-".join, found))
+            pairs_found.append((pair.removesuffix(f"-{side}"), side))
+    if not pairs_found:
+        raise UserError(f"--subset {subset}: not in {data}; available: {splits_in(data)}")
+    if len(pairs_found) > 1:
+        pairs = ", ".join(map("-".join, pairs_found))
         raise UserError(f"{data}: has {subset} for {pairs}; give a folder with one pair")
-    (pair,) = found
+    (pair,) = pairs_found
     if target not in (None, *pair):
         raise UserError(f"--target-lang {target}: {data} is for {' and '.join(pair)}")
     target = target or (trained[1] if set(pair) == set(trained) else pair[1])
@@ -123,22 +126,22 @@ def languages(
 
 
 def read_hypotheses(generated: Path, count: int) -> list[str]:
-    """Return the best translations in fairseq-generate's output, in the order of the corpus."""
+    """Return the best translations of fairseq-generate's output, in the order of the corpus."""
     hypotheses = {}
     for line in read_lines(generated):
         match = _HYPOTHESIS.fullmatch(line)
         if match:
-            # With --nbest several lines have one number, the best first.
+            # With --nbest a sentence has several lines, the best first.
             hypotheses.setdefault(int(match.group(1)), match.group(2))
     check_count(len(hypotheses), "translations", count)
     return [hypotheses[number] for number in range(count)]
 
 
-def check_count(found: int, what: str, lines: int) -> None:
-    """Raise an error if there is not one reference line for each translation."""
-    if found != lines:
+def check_count(count: int, what: str, lines: int) -> None:
+    """Raise an error unless there is one translation for each reference line."""
+    if count != lines:
         raise UserError(
-            f"{found} {what} for {lines} reference lines: the reference does not belong to this "
+            f"{count} {what} for {lines} reference lines: the reference does not belong to this "
             "data; check --subset and the references"
         )
 
@@ -157,7 +160,7 @@ def generate(args: argparse.Namespace, folder: str) -> Path:
 
 
 def main(words: Sequence[str]) -> int:
-    """Translate and score as the command line says, and return the exit code."""
+    """Translate and score; return the exit code."""
     args = parse_with_fairseqs(build_parser(), words, _REFUSED)
     data = Path(args.data)
     checkpoints = args.checkpoint.split(os.pathsep)
@@ -187,7 +190,7 @@ def main(words: Sequence[str]) -> int:
     args.lowercase = made.tokeniser["lowercase"]
     output = evaluation_output(args, checkpoints, args.subset, decoding_settings(args), "sacrebleu")
     check_split(data, args.subset)
-    # Checked now, since translating may take hours.
+    # Check before translating, which may take hours.
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
     check_count(len(text), "sentences", len(tok))
     args.sentences = len(text)
@@ -195,7 +198,7 @@ def main(words: Sequence[str]) -> int:
     args.source_sha256 = sha256_of(source) if source.is_file() else None
 
     start = time.monotonic()
-    # In a temporary folder, so that an interruption leaves no partial result.
+    # A temporary folder, so that an interruption leaves no partial result.
     with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
         generated = generate(args, folder)
         tokenised = read_hypotheses(generated, len(tok))

@@ -1,4 +1,4 @@
-"""Scores a classifier on every split of its data: ``diverse-mha evaluate-classifier``."""
+"""``diverse-mha evaluate-classifier``: accuracy of a sentence classifier on each split."""
 
 import argparse
 import logging
@@ -42,14 +42,18 @@ def build_parser() -> argparse.ArgumentParser:
 
 def subsets_of(data: Path, wanted: str | None) -> list[str]:
     """Return the splits to evaluate (default: all but train), test10 after test9."""
-    there = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
-    names = [name for name in there if name != "train"] if wanted is None else split_list(wanted)
+    available = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
+    names = (
+        [name for name in available if name != "train"] if wanted is None else split_list(wanted)
+    )
     if not names:
-        found = ", ".join(there) or "no split"
+        found = ", ".join(available) or "no split"
         raise UserError(f"--subset is missing: {data} has {found}; name what to score")
     for name in names:
-        if name not in there:
-            raise UserError(f"--subset {name}: not in {data}; there: {', '.join(there) or 'none'}")
+        if name not in available:
+            raise UserError(
+                f"--subset {name}: not in {data}; available: {', '.join(available) or 'none'}"
+            )
     return names
 
 
@@ -71,25 +75,25 @@ def load_split(model, task, subset: str) -> None:
 
 @torch.no_grad()
 def predict(loaded: Loaded, subset: str, batch_size: int) -> list[tuple[int, int, int | None]]:
-    """Return predicted class, right class and group (or None) of a loaded split's examples."""
+    """Return (predicted class, target class, group or None) for each example of a loaded split."""
     task = loaded.task
     batches = task.get_batch_iterator(
         task.dataset(subset), max_sentences=batch_size
     ).next_epoch_itr(shuffle=False)
-    found = {}
+    answers = {}
     for sample in on_device(loaded, shown(batches, subset, "batches")):
         chosen = loaded.model(**sample["net_input"])[0].argmax(dim=-1)
         groups = sample["group"].tolist() if "group" in sample else [None] * len(chosen)
-        answers = zip(chosen.tolist(), sample["target"].tolist(), groups, strict=True)
-        found.update(zip(sample["id"].tolist(), answers, strict=True))
-    return [found[number] for number in sorted(found)]
+        rows = zip(chosen.tolist(), sample["target"].tolist(), groups, strict=True)
+        answers.update(zip(sample["id"].tolist(), rows, strict=True))
+    return [answers[number] for number in sorted(answers)]
 
 
 def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] = ()) -> dict:
     """Return ``examples``, ``accuracy`` and ``majority`` (share of the most frequent class), in %.
 
-    With names of groups it also returns ``groups``: the same of each group that occurs, without
-    the majority. ``answers`` are those of :func:`predict`.
+    With names of groups also ``groups``: the examples and accuracy of each group that occurs.
+    ``answers`` are those of :func:`predict`.
     """
     right = [chosen == target for chosen, target, _ in answers]
     most = Counter(target for _, target, _ in answers).most_common(1)[0][1]
@@ -109,7 +113,7 @@ def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] 
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Evaluate as the command line says, and return the exit code."""
+    """Evaluate the splits; return the exit code."""
     args = build_parser().parse_args(words)
     args.checkpoint, _ = open_folders(args.checkpoint, ())
     data = Path(args.data)
@@ -118,7 +122,7 @@ def main(words: Sequence[str] | None = None) -> int:
         raise UserError(f"{data}: no labels in it; {MAKE_DATA}")
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)  # it names every file it reads
+    logging.getLogger("fairseq").setLevel(logging.WARNING)  # fairseq logs every file
     check_task(
         args.checkpoint, load_checkpoint(args.checkpoint, mmap=True), "sentence_classification"
     )
@@ -132,11 +136,11 @@ def main(words: Sequence[str] | None = None) -> int:
     results = {}
     for subset in subsets:
         results[subset] = score(predict(loaded, subset, args.batch_size), task.groups)
-        told = results[subset]
-        share = f"most frequent class: {told['majority']:.2f} %"
-        said = f"{subset}: accuracy {told['accuracy']:.2f} % of {told['examples']:,} ({share})"
-        print(said, flush=True)
-        groups = told.get("groups", {})
+        result = results[subset]
+        share = f"most frequent class: {result['majority']:.2f} %"
+        accuracy = f"accuracy {result['accuracy']:.2f} % of {result['examples']:,}"
+        print(f"{subset}: {accuracy} ({share})", flush=True)
+        groups = result.get("groups", {})
         if len(groups) > 1:
             shares = (f"{name} {group['accuracy']:.2f} %" for name, group in groups.items())
             print(f"  by {task.cfg.accuracy_by}: " + ", ".join(shares))

@@ -1,4 +1,4 @@
-"""Scores a language model with fairseq-eval-lm: ``diverse-mha evaluate-lm``.
+"""``diverse-mha evaluate-lm``: loss and perplexity of a language model, by fairseq-eval-lm.
 
 Perplexity is exp of the mean negative log-likelihood of a token; line ends count. With a context
 window of N, each block starts with the last N tokens of the block before it, which are not scored
@@ -30,9 +30,9 @@ from diverse_mha.tasks.data_files import check_split, splits_in
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
 _EXAMPLES = re.compile(r" ([\d,]+) examples$", re.MULTILINE)
-_AS_TRAINED = "is that of the training, so that the text is cut up alike; leave it out"
-_BY_WORD = "would make it the perplexity of another unit; use fairseq-eval-lm"
-_HIDDEN = "prints what is not shown here; use fairseq-eval-lm"
+_AS_TRAINED = "is taken from the training, so that blocks are the same; leave it out"
+_BY_WORD = "would change the unit of perplexity; use fairseq-eval-lm"
+_HIDDEN = "has no effect here; use fairseq-eval-lm"
 _REFUSED = {
     "--sample-break-mode": _AS_TRAINED,
     "--add-bos-token": _AS_TRAINED,
@@ -42,7 +42,7 @@ _REFUSED = {
     "--output-word-probs": _HIDDEN,
     "--output-word-stats": _HIDDEN,
 }
-SOFTMAX_BATCH = 1024  # tokens whose probabilities are held at a time
+SOFTMAX_BATCH = 1024  # tokens whose probabilities are in memory at once
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -77,35 +77,35 @@ def count_tokens(data: Path, subset: str) -> int:
     if not (data / "dict.txt").is_file():
         raise UserError(f"{data}: no dict.txt in it; give data for language modelling")
     if not (data / f"{subset}.idx").is_file():
-        raise UserError(f"--subset {subset}: not in {data}; there: {splits_in(data)}")
+        raise UserError(f"--subset {subset}: not in {data}; available: {splits_in(data)}")
     check_split(data, subset)
     text = load_indexed_dataset(str(data / subset))  # its sizes are a view of the mapped file
     return int(text.sizes.sum())
 
 
 class SentenceScores:
-    """Collects each sentence's log-probability while fairseq-eval-lm scores."""
+    """Records each sentence's log-probability while fairseq-eval-lm scores."""
 
     def __init__(self, bos: bool):
-        self.bos = bos  # the first token is no part of the sentence
+        self.bos = bos  # the first token is bos, not part of the sentence
         self.rows: dict[int, tuple[float, int]] = {}
 
-    def keep(self, scorer: type) -> type:
-        """Derive a fairseq scorer that notes the scores of each batch."""
+    def recording(self, scorer: type) -> type:
+        """Return a subclass of a fairseq scorer that records the scores of each batch."""
         rows, start = self.rows, int(self.bos)
 
         class Scorer(scorer):
             def generate(self, models, sample, **kwargs):
-                found = super().generate(models, sample, **kwargs)
-                for number, (best, *_) in zip(sample["id"].tolist(), found, strict=True):
+                hypotheses = super().generate(models, sample, **kwargs)
+                for number, (best, *_) in zip(sample["id"].tolist(), hypotheses, strict=True):
                     scores = best["positional_scores"][start:].double()
                     rows[number] = scores.sum().item(), scores.numel()
-                return found
+                return hypotheses
 
         return Scorer
 
     def write(self, path: Path) -> None:
-        """Write a line a sentence, in the order of the text."""
+        """Write a line for each sentence, in the order of the text."""
         rows = (f"{total:.6f}\t{tokens}\n" for _, (total, tokens) in sorted(self.rows.items()))
         write_text(path, "".join(rows))
 
@@ -113,12 +113,12 @@ class SentenceScores:
 def score(
     args: argparse.Namespace, trained: Mapping, sentences: SentenceScores | None = None
 ) -> tuple[float, int]:
-    """Run fairseq-eval-lm in this process, on blocks cut as in training (the ``trained`` task).
+    """Run fairseq-eval-lm in this process, with blocks as in training.
 
     Args:
         args: the command line.
-        trained: options of the task.
-        sentences: collects scores of sentences, which are then scored by themselves.
+        trained: options of the training task.
+        sentences: records sentence scores; each line is then scored on its own.
 
     Returns:
         The loss in bits a token and the number of tokens.
@@ -131,24 +131,24 @@ def score(
     words += ["--max-tokens", str(max(4096, args.tokens_per_sample))]
     words += ["--softmax-batch", str(SOFTMAX_BATCH)]
     if mode := "eos" if sentences else trained.get("sample_break_mode"):
-        # In one word, so that a checkpoint's value cannot become an option.
+        # One argument, so that a checkpoint's value cannot become an option.
         words.append(f"--sample-break-mode={mode}")
     if trained.get("add_bos_token"):
         words.append("--add-bos-token")
-    said = BufferingHandler(10**6)
+    records = BufferingHandler(10**6)
     logger, level = eval_lm.logger, eval_lm.logger.level
-    logger.addHandler(said)
-    logger.setLevel(logging.INFO)  # the counts are read from its messages
-    scorer = sentences.keep(eval_lm.SequenceScorer) if sentences else eval_lm.SequenceScorer
+    logger.addHandler(records)
+    logger.setLevel(logging.INFO)  # its messages contain the counts
+    scorer = sentences.recording(eval_lm.SequenceScorer) if sentences else eval_lm.SequenceScorer
     try:
         with patched(eval_lm, "SequenceScorer", scorer):
             result = run_fairseq(eval_lm, options.get_eval_lm_parser(), args, words)
     finally:
         logger.setLevel(level)
-        logger.removeHandler(said)
-    lines = "\n".join(record.getMessage() for record in said.buffer)
+        logger.removeHandler(records)
+    lines = "\n".join(record.getMessage() for record in records.buffer)
     count = int(_EVALUATED.findall(lines)[-1].replace(",", ""))
-    if trained.get("add_bos_token"):  # fairseq counts the first token of a block unscored
+    if trained.get("add_bos_token"):  # fairseq counts bos, which is not scored
         count -= int(_EXAMPLES.findall(lines)[-1].replace(",", ""))
     return float(result["loss"]), count
 
@@ -186,8 +186,8 @@ def main(words: Sequence[str]) -> int:
     seconds = time.monotonic() - start
     if not loss < 1024:  # also true of NaN; 2**loss would overflow
         raise UserError(
-            f"{checkpoint}: its loss is {loss:g} bits a token, so there is no perplexity; take one "
-            "from before its training diverged"
+            f"{checkpoint}: its loss is {loss:g} bits a token, so it has no perplexity; give a "
+            "checkpoint from before the training diverged"
         )
     if evaluated != tokens:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Options of the commands that score a checkpoint, and fairseq's command behind them."""
+"""Runs a fairseq command for ``evaluate`` and ``evaluate-lm``: parser, output file, progress."""
 
 import argparse
 import logging
@@ -19,7 +19,7 @@ from diverse_mha.evaluation.checkpoints import fitting
 from diverse_mha.evaluation.run_folder import open_folders
 from diverse_mha.fairseq_fixes.patch import patched
 
-#: fairseq's options that are refused, and why.
+#: Rejected fairseq options, with the reason.
 _REFUSED = {
     "--gen-subset": "is given by this script; use --subset",
     "--results-path": "is given by this script; use --output",
@@ -31,17 +31,16 @@ _REFUSED = {
     "--prefix-size": "puts words of the reference into what is scored; use fairseq-generate",
     "--skip-invalid-size-inputs-valid-test": "leaves out what is to be scored; leave it out",
 }
-#: fairseq's functions whose errors are about a model and its data, not about options.
+#: fairseq functions whose errors concern the model and its data, not the options.
 _BUILDING = {"setup_task", "load_model_ensemble", "load_model_ensemble_and_task"}
 
 
 def evaluation_parser(
     name: str, text: str, epilog: str, *, model: str, data: str, output: str
 ) -> OneLineParser:
-    """Build a parser for a checkpoint, its data, ``--output`` and ``--cpu``.
+    """Return a parser with checkpoint, data, ``--output`` and ``--cpu``.
 
-    ``model`` and ``data`` are help texts. ``output`` follows the checkpoint's name in the default
-    name of the result.
+    ``model`` and ``data`` are help texts; ``output`` is the suffix of the default result file.
     """
     parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
     text = f"{model}, or a run's folder: then checkpoint and options are its recipe's by default"
@@ -61,7 +60,7 @@ def evaluation_parser(
 def parse_with_fairseqs(
     parser: OneLineParser, words: Sequence[str], refused: Mapping[str, str]
 ) -> argparse.Namespace:
-    """Read a command line; ``extra`` gets the words that the parser does not know, for fairseq."""
+    """Parse a command line; unknown arguments go to ``extra``, for fairseq."""
     args, args.extra = parser.parse_known_args(words)
     checkpoint, words = open_folders(args.checkpoint, words)
     args, args.extra = parser.parse_known_args(words)
@@ -82,17 +81,17 @@ def evaluation_output(
     asked: Mapping[str, Any],
     key: str,
 ) -> Path:
-    """Return ``--output`` or its default, beside the first checkpoint.
+    """Return ``--output`` or the default file beside the first checkpoint.
 
-    The default's name has those of all checkpoints (with their folders where names repeat), then
-    ``default``. A result there with other settings than ``asked`` is not replaced. ``key`` is in
-    every result of the command.
+    The default name joins the checkpoints' names (with their folders if names repeat) and
+    ``default``. An existing result with other settings than ``asked`` is not replaced. ``key`` is
+    in every result of the command.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
         folders = (Path(one).absolute().parent.name for one in checkpoints)
         stems = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
-    file = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # of a subset in a folder
+    file = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # a subset may be in a folder
     output = args.output or Path(checkpoints[0]).with_name(file)
     check_file("--output", output, ".json")
     inputs = [
@@ -102,12 +101,12 @@ def evaluation_output(
     ]
     check_replaceable("--output", output, is_own=json_with(key), inputs=inputs, force=args.force)
     if args.output is None and output.is_file() and not args.force:
-        there = read_json(output, "delete it, or give --output")
+        existing = read_json(output, "delete it, or give --output")
         for name, value in asked.items():
-            if there.get(name, value) != value:
+            if existing.get(name, value) != value:
                 raise UserError(
-                    f"{output}: is a result with {name} {there[name]}, which one with {value} "
-                    "would replace; give --output FILE.json"
+                    f"{output}: is a result with {name} {existing[name]}, not {value}; give "
+                    "--output FILE.json"
                 )
     return output
 
@@ -119,10 +118,10 @@ def run_fairseq(
     words: Sequence[str],
     sentences: int | None = None,
 ) -> Any:
-    """Run one of fairseq's commands and return the result of its ``main``.
+    """Run a fairseq command and return the result of its ``main``.
 
     It gets ``words`` and the checkpoint, data, subset, device and ``extra`` options of ``args``.
-    ``sentences`` is the number of those to translate, which progress counts.
+    ``sentences`` is the total of the progress bar (None: count batches).
     """
     import torch
     from fairseq import options
@@ -134,7 +133,7 @@ def run_fairseq(
     if args.cpu or not torch.cuda.is_available():
         words.append("--cpu")
     diverse_mha.register()
-    # Importing fairseq made the root logger print.
+    # fairseq adds a handler to the root logger when it is imported.
     logging.getLogger().handlers.clear()
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *args.extra])
     bars = SimpleNamespace(progress_bar=partial(_Progress, sentences=sentences))
@@ -147,11 +146,11 @@ def run_fairseq(
         except (UserError, OSError):
             raise
         except Exception as error:
-            places = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
-            if not args.extra or places & _BUILDING:
+            functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
+            if not args.extra or functions & _BUILDING:
                 raise
             raise UserError(
-                f"{name} stumbles over {' '.join(args.extra)} ({type(error).__name__}: {error}); "
+                f"{name} failed with {' '.join(args.extra)} ({type(error).__name__}: {error}); "
                 "leave these options out, or give them other values"
             ) from error
 
@@ -159,8 +158,7 @@ def run_fairseq(
 class _Progress:
     """Replaces fairseq's progress bar, which our log level hides.
 
-    It counts ``sentences``, or batches if their number is unknown, and the steps of beam search
-    within a batch.
+    Counts ``sentences`` (None: batches) and shows the steps of beam search within a batch.
     """
 
     def __init__(self, batches: Any, *, sentences: int | None = None, **_: Any):

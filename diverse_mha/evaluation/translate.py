@@ -1,4 +1,4 @@
-"""Translates plain text: ``diverse-mha translate``."""
+"""``diverse-mha translate``: translates plain text from standard input, also with an ensemble."""
 
 import argparse
 import logging
@@ -57,9 +57,9 @@ class Translation(NamedTuple):
     """A translated line."""
 
     text: str
-    source: str = ""  # the line that was given
-    subwords: str = ""  # of the source
-    pair: tuple["Tensor", "Tensor"] | None = None  # source and translation; None of an empty line
+    source: str = ""  # the input line
+    subwords: str = ""  # subwords of the source
+    pair: tuple["Tensor", "Tensor"] | None = None  # token ids of both; None for an empty line
 
 
 def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Translator:
-    """A model, or several as an ensemble, that translates plain text."""
+    """Translates plain text with a model or an ensemble."""
 
     def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
         import torch
@@ -83,7 +83,7 @@ class Translator:
         from diverse_mha.evaluation.checkpoints import check_translates, fitting
 
         diverse_mha.register()
-        logging.getLogger("fairseq").setLevel(logging.WARNING)  # it reports every step
+        logging.getLogger("fairseq").setLevel(logging.WARNING)  # fairseq logs every step
         check_data_folder(str(data))
         paths = utils.split_paths(checkpoint)
         for path in paths:
@@ -111,7 +111,7 @@ class Translator:
             self._hub.cuda()
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
-        """Translate lines of plain text, in order; an empty line gives an empty line."""
+        """Translate lines of plain text in order; an empty line stays empty."""
         lines, start = iter(lines), 0
         while portion := list(islice(lines, self._options.buffer)):
             yield from self._portion(portion, start)
@@ -119,29 +119,31 @@ class Translator:
 
     def _portion(self, lines: Sequence[str], start: int) -> list[Translation]:
         encoded = [self._encode(line) for line in lines]
-        places = [place for place, words in enumerate(encoded) if words.strip()]
+        filled = [index for index, words in enumerate(encoded) if words.strip()]
         tokens, lengths = self._hub.task.get_interactive_tokens_and_lengths(
-            [encoded[place] for place in places], lambda line: line
+            [encoded[index] for index in filled], lambda line: line
         )
         longest, batch = self._hub.max_positions[0], self._options.max_tokens
-        for place, length in zip(places, lengths, strict=True):
-            line = f"line {start + place + 1}: {length:,} subwords"
+        for index, length in zip(filled, lengths, strict=True):
+            line = f"line {start + index + 1}: {length:,} subwords"
             if length > longest:
-                raise UserError(f"{line}, and the model reads at most {longest:,}; split the line")
+                raise UserError(f"{line}, at most {longest:,} fit the model; split the line")
             if length > batch:
                 raise UserError(f"{line}, more than --max-tokens {batch:,}; give {length} or more")
-        found = [Translation(self._plain(""))] * len(lines)
+        translations = [Translation(self._plain(""))] * len(lines)
         hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []
-        for place, source, best in zip(places, tokens, hypotheses, strict=True):
+        for index, source, best in zip(filled, tokens, hypotheses, strict=True):
             words = best[0]["tokens"].int().cpu()
             joined = self._hub.tgt_dict.string(words, self._post_process)
             pair = source, words
-            found[place] = Translation(self._plain(joined), lines[place], encoded[place], pair)
-        return found
+            translations[index] = Translation(
+                self._plain(joined), lines[index], encoded[index], pair
+            )
+        return translations
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:
-    r"""Yield the lines of a stream without line ends (only ``\n`` is one) or byte order mark."""
+    r"""Yield the lines of a stream, ended by ``\n`` only, without line ends and byte order mark."""
     for number, line in enumerate(stream, 1):
         try:
             yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
@@ -150,12 +152,12 @@ def plain_lines(stream: BinaryIO) -> Iterator[str]:
 
 
 def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[Translation], str]:
-    """Return what writes the words of a translation and their links, each after a tab."""
+    """Return a function from a translation to its columns: words of both sides, and their links."""
     from diverse_mha.evaluation.align import Aligner, pharaoh
     from diverse_mha.evaluation.checkpoints import load
 
     if os.pathsep in args.checkpoint:
-        raise UserError("--alignments: is of one model, no ensemble; give one checkpoint")
+        raise UserError("--alignments: not supported for ensembles; give one checkpoint")
     aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
     row = aligner.choose("--alignments", args.alignments)
     print("aligned by layer {}, head {}".format(*aligner.head(row)), file=sys.stderr)
@@ -166,9 +168,9 @@ def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[T
     def columns(line: Translation) -> str:
         if line.pair is None:
             return "\t\t\t"
-        found = aligner.pair(*line.pair, line.subwords.split())
-        sides = words(line.source), target.unescape(found.target)
-        return "\t".join(["", *map(" ".join, sides), pharaoh(found, row)])
+        alignment = aligner.pair(*line.pair, line.subwords.split())
+        sides = words(line.source), target.unescape(alignment.target)
+        return "\t".join(["", *map(" ".join, sides), pharaoh(alignment, row)])
 
     return columns
 
@@ -181,12 +183,12 @@ def run(args: argparse.Namespace) -> int:
     translator = Translator(args.checkpoint, args.data, args)
     columns = _alignments(args, translator) if args.alignments else lambda _: ""
     if sys.stdin.isatty():
-        args.buffer = 1  # somebody waits for the answer
+        args.buffer = 1  # interactive: answer each line
     start, count = time.monotonic(), 0
     sys.stdout.reconfigure(encoding="utf-8")
     with tqdm(unit=" lines", leave=False, disable=None) as bar:
         for count, line in enumerate(translator.translate(plain_lines(sys.stdin.buffer)), 1):  # noqa: B007
-            # Somebody may wait for a portion.
+            # Flush after each buffer, for a reader at the other end of the pipe.
             print(line.text + columns(line), flush=count % args.buffer == 0)
             bar.update()
     seconds = time.monotonic() - start

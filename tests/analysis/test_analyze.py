@@ -157,7 +157,7 @@ def test_sentences_too_long_for_one_model_are_skipped_for_all(save, checkpoint, 
 
 def test_models_without_head_states_are_refused(save, data, tmp_path):
     path = save("aligned", "transformer_align", "--alignment-heads", "1")
-    with pytest.raises(UserError, match="'transformer_align' does not show its heads"):
+    with pytest.raises(UserError, match="'transformer_align' has no head states"):
         run(["analyze", str(path), str(data), "--cpu"])
 
 

@@ -72,7 +72,7 @@ def test_tied_weights_are_averaged_once(tmp_path, dtype):
     assert model["w"].item() == model["tied"].item() == 2.0
 
 
-def test_command_writes_a_checkpoint_and_nothing_else(tmp_path, capsys):
+def test_command_writes_only_a_checkpoint(tmp_path, capsys):
     paths = [str(write(tmp_path / f"{i}.pt", [float(i)])) for i in range(2)]
     output = tmp_path / "new" / "mean.pt"
     assert cli.run(["average", "--output", str(output), *paths]) == 0
@@ -81,7 +81,7 @@ def test_command_writes_a_checkpoint_and_nothing_else(tmp_path, capsys):
     assert "0.pt, 1.pt" in capsys.readouterr().out
 
 
-def test_last_by_epoch_counts_as_numbers(tmp_path):
+def test_last_by_epoch_orders_by_number(tmp_path):
     for epoch in range(8, 12):
         write(tmp_path / f"checkpoint{epoch}.pt", [float(epoch)])
     for other in ("checkpoint_last.pt", "checkpoint_best.pt", "checkpoint_2_500.pt"):
@@ -90,7 +90,7 @@ def test_last_by_epoch_counts_as_numbers(tmp_path):
     assert [path.name for path in found] == ["checkpoint9.pt", "checkpoint10.pt", "checkpoint11.pt"]
 
 
-def test_last_by_update_counts_updates(tmp_path):
+def test_last_by_update_orders_by_number(tmp_path):
     for name in ("checkpoint_1_500.pt", "checkpoint_2_1000.pt", "checkpoint_2_1500.pt"):
         write(tmp_path / name, [0.0])
     found = average.newest_checkpoints(tmp_path, 2, "update")

@@ -20,12 +20,12 @@ def no_japanese(monkeypatch):
     return r' here \(Japanese needs more.\); pip install "sacrebleu\[ja\]"'
 
 
-def test_a_language_that_cannot_be_scored_is_refused_at_once(no_japanese):
+def test_language_that_sacrebleu_cannot_tokenise_is_refused_first(no_japanese):
     with pytest.raises(UserError, match=f"cannot tokenise jpn{no_japanese}"):
         bleu.check_scorer("jpn")
 
 
-def test_scores_of_equal_text_and_by_hand():
+def test_bleu_of_equal_text_and_computed_by_hand():
     lines = ["the cat sat on the mat .", "a dog ran ."]
     plain = ["the cat sat on the mat.", "a dog ran."]
     scores = bleu.bleu_scores(lines, plain, lines, plain, target_lang="en")
@@ -44,7 +44,7 @@ def test_scores_of_equal_text_and_by_hand():
     assert scores["tokenised_bleu"] == pytest.approx(expected, abs=1e-4)
 
 
-def test_case_counts_unless_told_otherwise():
+def test_scores_are_case_sensitive_by_default():
     hypothesis, reference = ["The cat sat down"], ["the cat sat down"]
     cased = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
     uncased = bleu.bleu_scores(

@@ -26,12 +26,12 @@ def test_another_vocabulary_is_refused_with_both_sizes():
         module.load_state_dict({"weight": torch.zeros(9, 2)})
 
 
-def test_other_errors_are_none_of_a_model_that_does_not_fit(tmp_path):
+def test_unrelated_errors_are_not_reported_as_misfit(tmp_path):
     with pytest.raises(RuntimeError, match="out of luck"), fitting("x.pt", tmp_path):
         raise RuntimeError("out of luck")
 
 
-def test_data_without_a_pair_of_languages_is_named(tmp_path):
+def test_data_without_a_language_pair_is_reported(tmp_path):
     words = ["--encoder-layers", "1"]
     args = fairseq_options.parse_args_and_arch(
         fairseq_options.get_training_parser(),
@@ -43,14 +43,14 @@ def test_data_without_a_pair_of_languages_is_named(tmp_path):
             TranslationTask.setup_task(args)
 
 
-def test_older_checkpoints_say_their_task_in_args():
+def test_task_of_older_checkpoints_is_read_from_args():
     args = argparse.Namespace(task="language_modeling", tokens_per_sample=32)
     assert check_task("x.pt", {"args": args}, "language_modeling")["tokens_per_sample"] == 32
     with pytest.raises(UserError, match="x.pt: trained on the task None, not language_modeling"):
         check_task("x.pt", {}, "language_modeling")
 
 
-def test_a_model_without_an_encoder_does_not_translate(tmp_path):
+def test_model_without_encoder_is_no_translation_model(tmp_path):
     path = tmp_path / "x.pt"
     torch.save({"model": {"decoder.embed_tokens.weight": torch.ones(9, 2)}}, path)
     with pytest.raises(UserError, match="no translation model; .*evaluate-lm language"):
@@ -58,7 +58,7 @@ def test_a_model_without_an_encoder_does_not_translate(tmp_path):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_the_first_parameter_that_is_not_finite_is_named(bad, tmp_path):
+def test_first_parameter_with_nan_is_reported(bad, tmp_path):
     spoilt = torch.tensor([1.0, bad])
     model = {"version": torch.tensor([3]), "a": torch.ones(2), "b": spoilt.half(), "c": spoilt}
     torch.save({"model": model}, tmp_path / "x.pt")
@@ -82,7 +82,7 @@ def loaded(path, **options):
         ({"tokens_per_sample": 50}, "b.pt: trained with --tokens-per-sample 50, a.pt with 16"),
     ],
 )
-def test_texts_that_are_cut_up_otherwise_are_refused(options, message):
+def test_language_models_with_other_blocks_are_refused(options, message):
     first = loaded("a.pt", tokens_per_sample=16, sample_break_mode="none")
     plain = {"tokens_per_sample": 16, "sample_break_mode": None, "add_bos_token": False}
     check_same_blocks([loaded("translation.pt", source_lang="de"), first, loaded("b.pt", **plain)])

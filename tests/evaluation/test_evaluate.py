@@ -24,7 +24,7 @@ def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "te
     return folder
 
 
-def test_hypotheses_come_back_in_corpus_order(tmp_path):
+def test_hypotheses_are_in_corpus_order(tmp_path):
     generated = tmp_path / "generate-test.txt"
     # The next-line character and the tab are text, not ends of anything.
     generated.write_text(
@@ -48,7 +48,7 @@ def test_hypotheses_come_back_in_corpus_order(tmp_path):
         (["\u2581 9", "lo@@ 2", "wer@@ 2"], "subword_nmt"),
     ],
 )
-def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
+def test_subword_kind_is_read_from_the_dictionary(tmp_path, words, expected):
     data = binarised(tmp_path / "bin", words)
     assert evaluate.subwords_of(data / "dict.en.txt") == expected
 
@@ -64,14 +64,14 @@ def test_subwords_show_in_the_dictionary(tmp_path, words, expected):
         ((None, None), None, ("de", "en")),
     ],
 )
-def test_the_direction_is_that_of_the_training(tmp_path, trained, given, expected):
+def test_translation_direction_is_that_of_the_training(tmp_path, trained, given, expected):
     data = binarised(tmp_path / "bin")
     assert evaluate.languages(data, "test", given, trained) == (("de", "en"), expected)
     with pytest.raises(UserError, match=f"holds no dict.*; give {data}$"):
         evaluate.languages(tmp_path, "test", given, trained)
 
 
-def test_of_several_pairs_none_is_chosen(tmp_path):
+def test_several_language_pairs_are_refused(tmp_path):
     names = ["test.de-en.de.idx", "test.de-en.en.idx", "test.de-fr.de.idx", "test.de-fr.fr.idx"]
     data = binarised(tmp_path / "bin", names=names)
     with pytest.raises(UserError, match="bin: has test for de-en, .*; give a folder with one pair"):
@@ -87,13 +87,13 @@ def test_of_several_pairs_none_is_chosen(tmp_path):
         ("-s", "-s: is given by this script; use --target-lang LANG"),
     ],
 )
-def test_options_that_cannot_go_on_to_fairseq_are_refused(option, message):
+def test_options_reserved_by_the_command_are_refused(option, message):
     with pytest.raises(UserError, match=message):
         evaluate.main(["model.pt", "bin", option])
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
+def test_lowercasing_is_read_from_corpus_json(tmp_path, lowercase):
     assert preparation(tmp_path).languages == {} and preparation(tmp_path).post_process is None
     note = NOTE | {"lowercase": lowercase, "source": "deu", "target": "eng"}
     (tmp_path / "corpus.json").write_text(json.dumps(note))
@@ -103,7 +103,7 @@ def test_lowercased_data_is_known_by_its_note(tmp_path, lowercase):
 
 @pytest.mark.parametrize("kind, undone", [("bpe", "subword_nmt"), ("sentencepiece",) * 2])
 @pytest.mark.parametrize("tokeniser", ["moses", "none"])
-def test_what_the_corpus_says_of_its_text_counts(
+def test_corpus_json_determines_text_settings(
     tmp_path, monkeypatch, capsys, kind, undone, tokeniser
 ):
     """Whatever the dictionary looks like, and the plain text too."""
@@ -146,12 +146,12 @@ def test_what_the_corpus_says_of_its_text_counts(
     "changed, message",
     [
         ({}, None),
-        ({"beam": 10}, "with beam 5, which one with 10 would replace; give --output FILE.json"),
-        ({"extra": ["--nbest", "2"]}, r"generate_options \[\], which one with \['--nbest', '2'\]"),
-        ({"compound_split": True}, "with compound_split False, which one with True would replace"),
+        ({"beam": 10}, "with beam 5, not 10; give --output FILE.json"),
+        ({"extra": ["--nbest", "2"]}, r"generate_options \[\], not \['--nbest', '2'\]"),
+        ({"compound_split": True}, "with compound_split False, not True"),
     ],
 )
-def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
+def test_result_with_other_settings_is_not_replaced(tmp_path, changed, message):
     args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
     args.force = False
     args.raw_reference = args.tok_reference = None
@@ -170,7 +170,7 @@ def test_a_result_that_came_about_otherwise_is_kept(tmp_path, changed, message):
     assert fairseq_command.evaluation_output(*given) == file
 
 
-def test_the_bar_counts_sentences_and_moves_within_a_batch(monkeypatch, capsys):
+def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):
     """An untrained model may take minutes over one batch."""
     monkeypatch.setattr(progress, "EVERY", 0.0)
     monkeypatch.setattr(EnsembleModel, "forward_decoder", lambda *_: "step")

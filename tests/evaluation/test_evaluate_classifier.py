@@ -23,7 +23,7 @@ def test_scores_by_hand():
     assert "groups" not in score(ANSWERS)
 
 
-def test_subsets_are_found_in_their_order(tmp_path):
+def test_subsets_are_in_natural_order(tmp_path):
     (tmp_path / "label").mkdir()
     for name in ("train", "valid", "test1", "test10", "test2"):
         (tmp_path / "label" / f"{name}.idx").touch()
@@ -31,7 +31,7 @@ def test_subsets_are_found_in_their_order(tmp_path):
     assert subsets_of(tmp_path, "train, test2") == ["train", "test2"]
 
 
-def test_a_folder_with_nothing_but_the_training_split_is_refused(tmp_path):
+def test_folder_with_only_a_training_split_is_refused(tmp_path):
     (tmp_path / "label").mkdir()
     (tmp_path / "label" / "train.idx").touch()
     with pytest.raises(UserError, match="--subset is missing: .* has train; name what to score"):

@@ -81,7 +81,7 @@ def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_loss_that_is_no_number_is_no_perplexity(data, checkpoint, monkeypatch, loss):
+def test_loss_of_nan_has_no_perplexity(data, checkpoint, monkeypatch, loss):
     monkeypatch.setattr(evaluate_lm, "score", lambda *given: (loss, 16))
     with pytest.raises(UserError, match=f"its loss is {loss} bits a token, so there is no perpl"):
         evaluate_lm.main([f"{checkpoint}", f"{data}"])
@@ -90,7 +90,7 @@ def test_a_loss_that_is_no_number_is_no_perplexity(data, checkpoint, monkeypatch
 
 # fairseq's commands rely on that behaviour of Hydra's.
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-def test_the_numbers_are_read_whatever_loglevel_says(data, checkpoint, monkeypatch):
+def test_counts_are_read_at_any_log_level(data, checkpoint, monkeypatch):
     from fairseq_cli import eval_lm
 
     save(checkpoint, TASK | {"sample_break_mode": "eos", "add_bos_token": True})

@@ -9,7 +9,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation import translate
 
 
-def test_a_byte_order_mark_is_no_text():
+def test_byte_order_mark_is_removed():
     stream = io.BytesIO(b"\xef\xbb\xbfein Haus\r\n\xef\xbb\xbfzwei\n")
     assert list(translate.plain_lines(stream)) == ["ein Haus", "\ufeffzwei"]
 
@@ -17,12 +17,12 @@ def test_a_byte_order_mark_is_no_text():
 @pytest.mark.parametrize(
     "most, given, cure",
     [
-        (6, 4000, "and the model reads at most 6; split the line"),
-        (6, 6, "and the model reads at most 6; split the line"),
+        (6, 4000, "at most 6 fit the model; split the line"),
+        (6, 6, "at most 6 fit the model; split the line"),
         (1024, 6, "more than --max-tokens 6; give 7 or more"),
     ],
 )
-def test_a_line_too_long_is_named(most, given, cure):
+def test_too_long_line_is_reported(most, given, cure):
     def count(lines, encode):
         return lines, [len(line.split()) + 1 for line in lines]
 

@@ -1,4 +1,4 @@
-"""Reads and scores translations of any toolkit: plain text, a sentence a line."""
+"""Translations of any toolkit: reads and scores text files with a sentence a line."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from diverse_mha.evaluation.comparison.statistics import METRICS, sentence_stati
 
 
 def check_tokeniser(name: str) -> None:
-    """Raise an error for a tokeniser that sacreBLEU does not have or cannot load here."""
+    """Raise an error for a tokeniser that sacreBLEU lacks or cannot load."""
     from sacrebleu.metrics import BLEU
 
     if name not in BLEU.TOKENIZERS:
@@ -35,11 +35,13 @@ def hypothesis_reader(
     expected = composed(lines["--reference"])
 
     def read(path: Path) -> Scored:
-        _, found = read_parallel({"--reference": reference, "--system": path}, blank=("--system",))
-        if found == lines.get("--source"):
+        _, translations = read_parallel(
+            {"--reference": reference, "--system": path}, blank=("--system",)
+        )
+        if translations == lines.get("--source"):
             raise UserError(f"--system {path}: is the source text; give its translation")
         statistics = sentence_statistics(
-            composed(found), expected, tokenize=tokenize, lowercase=False
+            composed(translations), expected, tokenize=tokenize, lowercase=False
         )
         scores = {name: float(metric(statistics[name].sum(0))) for name, metric in METRICS.items()}
         return Scored(str(path), seed_of(path), scores, statistics)

@@ -1,4 +1,4 @@
-"""Reads the scores of a run from the files of its evaluation."""
+"""Runs to compare: reads scores and sentence statistics from the files of an evaluation."""
 
 import math
 import re
@@ -16,9 +16,9 @@ from diverse_mha.evaluation.comparison.statistics import METRICS, SCORE, sentenc
 
 _SEED = re.compile(r"seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")
-#: Tokenisers that a signature names with MeCab's version.
+#: Tokenisers whose name in a signature includes MeCab's version.
 _MECAB = re.compile(r"(ja-mecab|ko-mecab)-.*")
-#: What identifies the text of a perplexity and its blocks.
+#: Settings that identify the text and blocks of a perplexity.
 _TEXT_SCORED = (
     "subset",
     "tokens",
@@ -27,29 +27,28 @@ _TEXT_SCORED = (
     "sample_break_mode",
     "dictionary",
 )
-#: Settings of the search in an evaluation's result.
+#: Keys of the search settings in a result.
 _SEARCH = ("beam", "lenpen", "generate_options")
-Found = tuple[
-    dict[str, float], dict[str, np.ndarray], dict[str, object]
-]  # scores, statistics, test
+#: Scores, statistics and test, as in :class:`Scored`.
+Result = tuple[dict[str, float], dict[str, np.ndarray], dict[str, object]]
 
 
 @dataclass(frozen=True)
 class Scored:
     """One model and its test score."""
 
-    path: str  # as the user named the run
-    seed: int | None  # random seed of its training; None if unknown
-    scores: dict[str, float]  # by measure, such as ``BLEU``, on the test set
-    #: A translation's counts by metric, (sentences, K).
+    path: str  # as given by the user
+    seed: int | None  # random seed of the training; None if unknown
+    scores: dict[str, float]  # measure, such as ``BLEU`` -> score on the test set
+    #: Metric -> counts of each sentence, (sentences, K).
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
     test: dict[str, object] = field(default_factory=dict)  # test set and scorer, by name
     search: dict[str, object] = field(default_factory=dict)  # settings of the beam search
-    content: dict = field(default_factory=dict, compare=False)  # of the result's file
+    content: dict = field(default_factory=dict, compare=False)  # contents of the result file
 
 
 def read_run(path: Path) -> Scored:
-    """Read one run: a folder with a result, or a result's JSON file."""
+    """Read a run: a folder with a result, or the result's JSON file."""
     if not path.is_dir() and not path.is_file():
         raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
     file = _newest_result(path) if path.is_dir() else path
@@ -63,7 +62,7 @@ def read_run(path: Path) -> Scored:
 
 
 def read_scores(path: Path) -> Scored:
-    """Read another program's scores: a number a line, one for each sentence."""
+    """Read another program's scores: one number for each sentence, a line each."""
     values = []
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -82,11 +81,11 @@ def read_scores(path: Path) -> Scored:
     return Scored(str(path), seed_of(path), {SCORE: mean}, statistics, {"scores": len(values)})
 
 
-def scores_of(file: Path, result: dict, reference: Path | None = None) -> Found:
+def scores_of(file: Path, result: dict, reference: Path | None = None) -> Result:
     """Return a result's scores, statistics and test, as in :class:`Scored`.
 
-    ``result`` is the content of ``file``, beside which translations lie; ``reference`` is, if
-    given, in place of the evaluation's.
+    ``result`` is the content of ``file``, beside which the translations lie. ``reference``
+    overrides the reference of the evaluation.
     """
     try:
         if "sacrebleu" in result:
@@ -103,9 +102,7 @@ def scores_of(file: Path, result: dict, reference: Path | None = None) -> Found:
             test[f"most frequent class of {name}"] = subset.get("majority")
         return {"accuracy": accuracy(subsets)}, {}, test
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"{file}: not as an evaluation writes it ({error!r}); repeat that"
-        ) from None
+        raise UserError(f"{file}: not a result of evaluate ({error!r}); evaluate again") from None
 
 
 def accuracy(subsets: dict[str, dict]) -> float:
@@ -116,43 +113,45 @@ def accuracy(subsets: dict[str, dict]) -> float:
 
 
 def _content(file: Path) -> dict | None:
-    """Read a JSON file; None if it is no result of an evaluation."""
+    """Read a JSON file; None if it is not a result of an evaluation."""
     content = read_json(file, "evaluate again")
     known = {"sacrebleu", "perplexity", "subsets"}
     return content if isinstance(content, dict) and known & content.keys() else None
 
 
 def _newest_result(folder: Path) -> Path:
-    """Return a folder's newest test result, of the best checkpoint where there are others."""
+    """Return a folder's newest test result; of several checkpoints, that of the best."""
     contents = {file: _content(file) for file in sorted(folder.glob("*.json"))}
-    found = [file for file, one in contents.items() if one and one.get("subset") != "valid"]
-    if not found:
+    results = [
+        file for file, content in contents.items() if content and content.get("subset") != "valid"
+    ]
+    if not results:
         raise UserError(f"{folder}: no result of an evaluation in it; evaluate its model first")
-    best = [file for file in found if "best" in file.name] or found
+    best = [file for file in results if "best" in file.name] or results
     chosen = max(best, key=lambda file: (file.stat().st_mtime, file.name))
-    if len(found) > 1:
-        names = ", ".join(file.name for file in found)
-        print(f"note: {folder}: takes {chosen.name} of {names}", file=sys.stderr)
+    if len(results) > 1:
+        names = ", ".join(file.name for file in results)
+        print(f"note: {folder}: using {chosen.name} of {names}", file=sys.stderr)
     return chosen
 
 
 def seed_of(path: Path) -> int | None:
-    """Return the seed in a run's ``result.json``, or in the name of the path; None if unknown."""
+    """Return the seed of a run: from its ``result.json``, else from its path; None if unknown."""
     result = path / "result.json"
     if result.is_file():
         content = read_json(result, "run it again")
         return content.get("seed") if isinstance(content, dict) else None
-    found = _SEED.findall(path.name) or _SEED.findall(path.parent.name)
-    return int(found[-1]) if found else None
+    numbers = _SEED.findall(path.name) or _SEED.findall(path.parent.name)
+    return int(numbers[-1]) if numbers else None
 
 
-def _evaluated(file: Path, result: dict, reference: Path | None) -> Found:
-    """Count a translation again, and see that it gives the score of its evaluation."""
+def _evaluated(file: Path, result: dict, reference: Path | None) -> Result:
+    """Recompute a translation's statistics, and check that they give the score of the result."""
     signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
     if reference is None:
         name = f"{result['subset']}.{result['target_lang']}"
-        beside = Path(result["data"]).absolute().parent / "raw" / name
-        reference = Path(result.get("raw_reference") or beside)
+        default = Path(result["data"]).absolute().parent / "raw" / name
+        reference = Path(result.get("raw_reference") or default)
         if not reference.is_file():
             raise UserError(f"{file}: its reference {reference} is gone; put it back")
     text = file.with_suffix(".hyp.detok")

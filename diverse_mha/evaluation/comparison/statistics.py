@@ -1,4 +1,4 @@
-"""Intervals and p-values of differences over seeds and sentences, and Holm's correction."""
+"""Statistics of ``compare``: BLEU, chrF, bootstrap, t-tests, analysis of variance, Holm."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,18 +52,18 @@ def chrf(sums: np.ndarray) -> np.ndarray:
     sums = np.asarray(sums, dtype=np.float64)
     sums = sums.reshape(*sums.shape[:-1], CHARACTERS, 3)
     translation, reference, both = (sums[..., place] for place in range(3))
-    there = (translation > 0) & (reference > 0)
+    present = (translation > 0) & (reference > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        orders = there.sum(axis=-1)
-        precision = np.where(there, both / translation, 0.0).sum(axis=-1) / orders
-        recall = np.where(there, both / reference, 0.0).sum(axis=-1) / orders
+        orders = present.sum(axis=-1)
+        precision = np.where(present, both / translation, 0.0).sum(axis=-1) / orders
+        recall = np.where(present, both / reference, 0.0).sum(axis=-1) / orders
         weighted = BETA**2 * precision + recall
         scores = 100 * (1 + BETA**2) * precision * recall / weighted
     return np.where(np.nan_to_num(weighted) > 0, scores, 0.0)
 
 
 def average(sums: np.ndarray) -> np.ndarray:
-    """Return the mean of sentence scores; sums (..., 2) are of the scores and their number."""
+    """Return the mean of sentence scores; sums (..., 2) are sum and number of the scores."""
     return sums[..., 0] / sums[..., 1]
 
 
@@ -75,7 +75,7 @@ RESAMPLED = METRICS | {SCORE: average}
 def sentence_statistics(
     hypotheses: Sequence[str], reference: Sequence[str], *, tokenize: str, lowercase: bool
 ) -> dict[str, np.ndarray]:
-    """Return sacreBLEU's counts by metric: (sentences, K) whole numbers in float64."""
+    """Return sacreBLEU's counts by metric: (sentences, K), whole numbers as float64."""
     from sacrebleu.metrics import BLEU, CHRF
 
     counters = {
@@ -83,7 +83,7 @@ def sentence_statistics(
         "chrF": CHRF(char_order=CHARACTERS, lowercase=lowercase),
     }
     texts = list(hypotheses), [list(reference)]
-    # sacreBLEU's own significance tests take its counts from the same method.
+    # sacreBLEU's significance tests use the same method.
     return {
         name: np.array(counter._extract_corpus_statistics(*texts), dtype=np.float64)
         for name, counter in counters.items()
@@ -97,7 +97,7 @@ CHUNK = 500  # resamples at a time
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of means, system less baseline."""
+    """A difference of means, system minus baseline."""
 
     value: float
     interval: tuple[float, float] | None = None  # 95 %; None: the spread is unknown
@@ -109,7 +109,7 @@ class Difference:
 
     @property
     def detectable(self) -> float | None:
-        """True difference that the uncorrected test finds with 80 % power."""
+        """Smallest true difference that the uncorrected test detects with 80 % power."""
         from scipy.special import nctdtrinc, ndtri, stdtrit
 
         if not self.standard_error:
@@ -121,10 +121,10 @@ class Difference:
 
 
 def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Difference:
-    """Return a difference with its interval, value ± t error, and its p-value.
+    """Return a difference with interval, value ± t * error, and p-value.
 
     ``error`` is the standard error; infinite ``degrees`` of freedom mean the normal distribution.
-    An error of 0 beside another value means too few or too coarse scores: no interval.
+    An error of 0 with a non-zero value means too few or too coarse scores: no interval.
     """
     from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
@@ -137,10 +137,10 @@ def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Dif
 
 
 def rate(differences: np.ndarray, counts: np.ndarray) -> Difference:
-    """Return the mean difference a unit (a token, say): sum d / sum n over sentences.
+    """Return the mean difference for each unit (such as a token): sum d / sum n over sentences.
 
-    d is a sentence's difference and n its units. Standard error of a ratio (Cochran 1977, section
-    2.11) and Student's t.
+    d is a sentence's difference and n its number of units. The standard error is that of a ratio
+    (Cochran 1977, section 2.11), the interval is by Student's t.
     """
     sentences, total = len(counts), float(counts.sum())
     value = float(differences.sum()) / total
@@ -193,11 +193,13 @@ def by_rows_and_seeds(
     """
     seeds = sorted({seed for row in scores for seed in row})
     cells = [
-        (place, seed, value) for place, row in enumerate(scores) for seed, value in row.items()
+        (row_number, seed, value)
+        for row_number, row in enumerate(scores)
+        for seed, value in row.items()
     ]
     design = np.zeros((len(cells), len(scores) + len(seeds)))
-    for line, (place, seed, _) in zip(design, cells, strict=True):
-        line[[place, len(scores) + seeds.index(seed)]] = 1
+    for line, (row_number, seed, _) in zip(design, cells, strict=True):
+        line[[row_number, len(scores) + seeds.index(seed)]] = 1
     inverse = np.linalg.pinv(design)
     values = np.array([value for *_, value in cells])
     effects = inverse @ values
@@ -205,24 +207,26 @@ def by_rows_and_seeds(
     rest = np.square(values - design @ effects).sum()
     # Scores lie between 1 and 1,000, so smaller residuals are rounding.
     noise = max(round(float(rest) / int(degrees), 20), step**2 / 12) if degrees else None
-    found: list[Difference | None] = []
-    for place in range(1, len(scores)):
+    differences: list[Difference | None] = []
+    for row_number in range(1, len(scores)):
         contrast = np.zeros(design.shape[1])
-        contrast[[0, place]] = -1, 1
-        weights = contrast @ inverse  # of the scores, in the difference
+        contrast[[0, row_number]] = -1, 1
+        weights = contrast @ inverse  # of each score in the difference
         value = round(float(weights @ values), 10)
         if not np.allclose(weights @ design, contrast):
-            found.append(None)
-        elif noise is None or min(len(scores[0]), len(scores[place])) < 2:
-            found.append(Difference(value, by_seed=True))
+            differences.append(None)
+        elif noise is None or min(len(scores[0]), len(scores[row_number])) < 2:
+            differences.append(Difference(value, by_seed=True))
         else:
             error = math.sqrt(noise * np.square(weights).sum())
-            found.append(replace(by_t(value, error, int(degrees), over_seeds=True), by_seed=True))
-    return found
+            differences.append(
+                replace(by_t(value, error, int(degrees), over_seeds=True), by_seed=True)
+            )
+    return differences
 
 
 def draws(sentences: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield how often each sentence is drawn: (up to ``CHUNK``, sentences)."""
+    """Yield bootstrap counts, how often each sentence is drawn: (up to ``CHUNK``, sentences)."""
     generator = np.random.default_rng(seed)
     shares = np.full(sentences, 1 / sentences)
     for start in range(0, resamples, CHUNK):
@@ -275,20 +279,20 @@ def difference(
 
 
 def _of_single_seeds(scores: np.ndarray) -> float:
-    """Return I, estimated from scores (resamples, seeds)."""
-    own = scores - scores.mean(axis=1, keepdims=True)
-    return float(own.var(axis=0, ddof=1).sum()) / (scores.shape[1] - 1)
+    """Return I, the variance due to sentences, estimated from scores (resamples, seeds)."""
+    deviations = scores - scores.mean(axis=1, keepdims=True)
+    return float(deviations.var(axis=0, ddof=1).sum()) / (scores.shape[1] - 1)
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values for their number (Holm 1979); None does not count.
+    """Correct p-values for their number (Holm 1979); None is not counted.
 
     The k-th smallest of n becomes the largest (n - j + 1) p_j for j up to k, at most 1.
     """
-    order = sorted((p, place) for place, p in enumerate(values) if p is not None)
+    order = sorted((p, index) for index, p in enumerate(values) if p is not None)
     corrected: list[float | None] = [None] * len(values)
     largest = 0.0
-    for rank, (p, place) in enumerate(order):
+    for rank, (p, index) in enumerate(order):
         largest = max(largest, min(1.0, (len(order) - rank) * p))
-        corrected[place] = largest
+        corrected[index] = largest
     return corrected

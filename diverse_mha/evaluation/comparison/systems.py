@@ -1,4 +1,4 @@
-"""Compares methods with a baseline: means, differences, intervals and corrected p-values."""
+"""Comparison of systems with a baseline: means, differences, intervals, p-values, table."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,10 +29,10 @@ SEED = 12345
 class Measured:
     """One measure of one method."""
 
-    values: tuple[float, ...]  # a value a run
-    difference: Difference | None = None  # from the baseline; None for the baseline itself
-    holm: float | None = None  # its p-value after Holm's correction
-    over_seeds: Difference | None = None  # by seed, without resampled sentences
+    values: tuple[float, ...]  # one for each run
+    difference: Difference | None = None  # from the baseline; None for the baseline
+    holm: float | None = None  # p-value after Holm's correction
+    over_seeds: Difference | None = None  # by seed, without the bootstrap over sentences
     over_seeds_holm: float | None = None
 
     @property
@@ -48,7 +48,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class System:
-    """A method: its name and its runs, one a seed; ``measures`` once it has been compared."""
+    """A system: name, one run for each seed, and ``measures`` after the comparison."""
 
     name: str
     runs: tuple[Scored, ...]
@@ -61,21 +61,21 @@ def compare_systems(
     steps: Mapping[str, float] | None = None,
     own: Collection[str] = (),
 ) -> list[System]:
-    """Compare methods with the first of them and return them with their measures.
+    """Compare systems with the first one; return them with their measures.
 
-    Measures with sentence statistics are compared over shared resamples and seeds. All measures
-    are compared seed by seed, with the noise of all methods, or by Welch's t where seeds are
-    unknown or not shared. Holm's correction is over the methods, for each measure.
+    Measures with sentence statistics are compared by bootstrap over shared resamples and seeds.
+    All measures are compared seed by seed, with the noise of all systems, or by Welch's t if seeds
+    are unknown or not shared. Holm's correction is over the systems, for each measure.
 
     Args:
-        systems: the methods, the baseline first.
-        steps: by measure, scores were rounded to multiples of this.
-        own: measures with Welch's t, by each method's own noise, beside the comparison by seed.
+        systems: the systems, the baseline first.
+        steps: measure -> rounding step of its scores.
+        own: measures also tested by Welch's t, with each system's own variance.
     """
     _check_alike(systems)
     measures: list[dict[str, Measured]] = [{} for _ in systems]
     for name in systems[0].runs[0].scores:
-        values = [tuple(run.scores[name] for run in one.runs) for one in systems]
+        values = [tuple(run.scores[name] for run in system.runs) for system in systems]
         step = (steps or {}).get(name, 0.0)
         seeds = _over_seeds(name, systems, step)
         if name in RESAMPLED:
@@ -86,87 +86,91 @@ def compare_systems(
             differences, seeds = seeds, None
         measures[0][name] = Measured(values[0])
         more = seeds or [None] * len(differences)
-        corrected = [holm([found and found.p for found in side]) for side in (differences, more)]
+        corrected = [holm([test and test.p for test in side]) for side in (differences, more)]
         tests = zip(differences, corrected[0], more, corrected[1], strict=True)
-        for place, found in enumerate(tests, start=1):
-            measures[place][name] = Measured(values[place], *found)
-    return [replace(one, measures=found) for one, found in zip(systems, measures, strict=True)]
+        for index, test in enumerate(tests, start=1):
+            measures[index][name] = Measured(values[index], *test)
+    pairs = zip(systems, measures, strict=True)
+    return [replace(system, measures=measured) for system, measured in pairs]
 
 
 def _check_alike(systems: Sequence[System]) -> None:
-    """Raise an error if runs cannot be compared."""
+    """Raise an error if the runs are not comparable."""
     seen, others = {}, []
     first = systems[0].runs[0]
     for system in systems:
         for run in system.runs:
-            place = str(Path(run.path).resolve())
-            if place in seen:
-                there = f"twice in {system.name}"
-                if seen[place] != system.name:
-                    there = f"in {seen[place]} and in {system.name}"
-                raise UserError(f"{run.path}: is {there}; name it once")
-            seen[place] = system.name
+            path = str(Path(run.path).resolve())
+            if path in seen:
+                where = f"twice in {system.name}"
+                if seen[path] != system.name:
+                    where = f"in {seen[path]} and in {system.name}"
+                raise UserError(f"{run.path}: is {where}; name it once")
+            seen[path] = system.name
             copies = [x for x in others if x.content == run.content and "checkpoint" in x.content]
             if copies:
                 raise UserError(f"{run.path}: is a copy of {copies[0].path}; name the run once")
             others.append(run)
             if run.scores.keys() != first.scores.keys():
-                ours, theirs = ("/".join(one.scores) for one in (run, first))
+                ours, theirs = ("/".join(value.scores) for value in (run, first))
                 raise UserError(f"{run.path}: has {ours}, but {first.path} has {theirs}")
-            for name, one, other in differing(run.test, first.test):
+            for name, value, other in differing(run.test, first.test):
                 if name in _LONG:
                     difference = f"another {name} than {first.path}"
                 else:
-                    difference = f"{name} {one}, but {first.path} has {other}"
+                    difference = f"{name} {value}, but {first.path} has {other}"
                 raise UserError(f"{run.path}: has {difference}; name results of one test set")
 
 
-#: What identifies a test set but is too long for a message.
+#: Settings of a test set whose values are too long for a message.
 _LONG = ("source text", "reference", "dictionary")
 
 
-def differing(one: Mapping, other: Mapping) -> Iterator[tuple[str, object, object]]:
-    """Yield name and both values of settings that differ; None is a value that is not recorded."""
-    for name in one:
-        pair = one[name], other.get(name)
+def differing(first: Mapping, other: Mapping) -> Iterator[tuple[str, object, object]]:
+    """Yield (name, value, value) of settings that differ; None means not recorded."""
+    for name in first:
+        pair = first[name], other.get(name)
         if None not in pair and pair[0] != pair[1]:
             yield name, *pair
 
 
 def check_search(systems: Sequence[System], *, allowed: bool = False) -> tuple[str, ...]:
-    """Raise an error if runs were decoded otherwise than the first, or return notes that say so.
+    """Raise an error if runs were decoded with other search options than the first.
 
-    ``allowed`` is True if the difference is meant.
+    With ``allowed`` the differences are returned as notes.
     """
     first, notes = systems[0].runs[0], []
     for run in (run for system in systems for run in system.runs):
-        for name, one, other in differing(run.search, first.search):
-            said = f"{run.path}: has {name} {one}, but {first.path} has {other}"
+        for name, value, other in differing(run.search, first.search):
+            text = f"{run.path}: has {name} {value}, but {first.path} has {other}"
             if not allowed:
-                raise UserError(f"{said}; evaluate with one search, or add --despite-search")
-            notes.append(f"Another search: {said}.")
+                raise UserError(f"{text}; evaluate with one search, or add --despite-search")
+            notes.append(f"Another search: {text}.")
     return tuple(notes)
 
 
 def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Difference] | None:
-    """Compare seed by seed; None unless every seed is known and links to the baseline."""
-    rows = [{run.seed: run.scores[name] for run in one.runs} for one in systems]
-    if any(None in row or len(row) < len(one.runs) for row, one in zip(rows, systems, strict=True)):
+    """Compare seed by seed; None unless all seeds are known and linked to the baseline."""
+    rows = [{run.seed: run.scores[name] for run in system.runs} for system in systems]
+    if any(
+        None in row or len(row) < len(system.runs)
+        for row, system in zip(rows, systems, strict=True)
+    ):
         return None
-    found = by_rows_and_seeds(rows, step)
-    return None if None in found else found
+    differences = by_rows_and_seeds(rows, step)
+    return None if None in differences else differences
 
 
 def _resampled(
     name: str, systems: Sequence[System], values: Sequence[Sequence[float]]
 ) -> list[Difference]:
-    models = np.stack([run.statistics[name] for one in systems for run in one.runs])
+    models = np.stack([run.statistics[name] for system in systems for run in system.runs])
     scores = resampled_scores(models, RESAMPLED[name], resamples=RESAMPLES, seed=SEED)
-    ends = np.cumsum([len(one.runs) for one in systems])
-    own = np.split(scores, ends[:-1], axis=1)
+    ends = np.cumsum([len(system.runs) for system in systems])
+    by_system = np.split(scores, ends[:-1], axis=1)
     return [
-        difference(values[0], values[place], (own[0], own[place]))
-        for place in range(1, len(systems))
+        difference(values[0], values[index], (by_system[0], by_system[index]))
+        for index in range(1, len(systems))
     ]
 
 
@@ -185,7 +189,7 @@ WELCH = (
     "Difference in {measures} to the first row with its 95 % interval and p: Welch's t over "
     "seeds. No interval with one seed."
 )
-FEWEST = 30  # sentences, below which the bootstrap is not reliable
+FEWEST = 30  # sentences; the bootstrap is unreliable below
 FEW = "Only {count} sentence(s): intervals and p-values of so few are not reliable."
 POWER = (
     "Could find: the true difference that the row's own test, not corrected, finds four times in "
@@ -206,7 +210,7 @@ def lay_out(
     tested: Sequence[str] | None = None,
     more: Sequence[str] = (),
 ) -> Layout:
-    """Lay out the result of ``compare_systems``.
+    """Return the table of ``compare_systems``' result.
 
     Measures that are not in ``tested`` get a mean but no interval (None: all are tested). ``more``
     are further notes.
@@ -221,70 +225,72 @@ def lay_out(
             headings += [f"difference in {kind}", f"p of {kind}, Holm"]
             headings += [f"{name}, could find"] if kind == name else []
     lines = []
-    for one in systems:
-        line = [one.name, str(len(one.runs))]
+    for system in systems:
+        line = [system.name, str(len(system.runs))]
         for name in measures:
-            found, digits = one.measures[name], _digits(name)
-            line.append(mean_and_spread(found, digits))
+            measured, digits = system.measures[name], _digits(name)
+            line.append(mean_and_spread(measured, digits))
             if name in tested:
-                line += [interval(found.difference, digits), p_value(found.holm)]
-                least = found.difference and found.difference.detectable
+                line += [interval(measured.difference, digits), p_value(measured.holm)]
+                least = measured.difference and measured.difference.detectable
                 line += [f"{least:.{digits}f}" if least else ""]
             if name in tested and _both(name, systems):
-                line += [interval(found.over_seeds, digits), p_value(found.over_seeds_holm)]
+                line += [interval(measured.over_seeds, digits), p_value(measured.over_seeds_holm)]
         lines.append(tuple(line))
-    said = (*_notes(systems, tested), *([POWER] if tested else []), *more)
-    return Layout(title, tuple(headings), tuple(lines), said)
+    notes = (*_notes(systems, tested), *([POWER] if tested else []), *more)
+    return Layout(title, tuple(headings), tuple(lines), notes)
 
 
 def _digits(name: str) -> int:
-    """Return the number of decimals; another program's scores may lie between 0 and 1."""
+    """Return the number of decimals; scores of other programs may lie between 0 and 1."""
     return 4 if name == SCORE else 3 if name.endswith("nll") else 2
 
 
 def _both(name: str, systems: Sequence[System]) -> bool:
     """Return True if a measure has an interval by seed beside the bootstrap's."""
-    others = (one.measures[name].over_seeds for one in systems)
-    return any(found is not None and found.interval is not None for found in others)
+    others = (system.measures[name].over_seeds for system in systems)
+    return any(test is not None and test.interval is not None for test in others)
 
 
 def _notes(systems: Sequence[System], measures: Sequence[str]) -> tuple[str, ...]:
     """Return notes on how the differences were computed."""
-    first = {name: [one.measures[name].difference for one in systems[1:]] for name in measures}
+    first = {
+        name: [system.measures[name].difference for system in systems[1:]] for name in measures
+    }
     resampled = RESAMPLED.keys() & first.keys()
     by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
     others = [name for name in measures if name not in resampled]
-    welch = [name for name in others if not any(one.by_seed for one in first[name])]
-    said = [BOOTSTRAP] if resampled else []
+    welch = [name for name in others if not any(test.by_seed for test in first[name])]
+    notes = [BOOTSTRAP] if resampled else []
     for text, names in ((BY_SEED, by_seed), (WELCH, welch)):
-        said += [text.format(measures=", ".join(names))] if names else []
-    said += [HOLM] if any(found.p is not None for one in first.values() for found in one) else []
-    said += [ONE_SEED] if not all(f.over_seeds for name in resampled for f in first[name]) else []
-    said += [LOWER] if "perplexity" in measures else []
-    counts = [len(x) for one in systems for run in one.runs for x in run.statistics.values()]
-    said += [FEW.format(count=counts[0])] if counts and counts[0] < FEWEST else []
-    return tuple(said)
+        notes += [text.format(measures=", ".join(names))] if names else []
+    notes += [HOLM] if any(test.p is not None for tests in first.values() for test in tests) else []
+    notes += [ONE_SEED] if not all(f.over_seeds for name in resampled for f in first[name]) else []
+    notes += [LOWER] if "perplexity" in measures else []
+    counts = [len(x) for system in systems for run in system.runs for x in run.statistics.values()]
+    notes += [FEW.format(count=counts[0])] if counts and counts[0] < FEWEST else []
+    return tuple(notes)
 
 
-def mean_and_spread(found: Measured, digits: int = 2) -> str:
-    """Write mean and standard deviation."""
-    spread = f" ± {found.spread:.{digits}f}" if found.spread is not None else ""
-    return f"{found.mean:.{digits}f}{spread}"
+def mean_and_spread(measured: Measured, digits: int = 2) -> str:
+    """Format mean and standard deviation."""
+    spread = f" ± {measured.spread:.{digits}f}" if measured.spread is not None else ""
+    return f"{measured.mean:.{digits}f}{spread}"
 
 
-def interval(found: Difference | None, digits: int = 2) -> str:
-    """Write a difference with its interval, signs always shown."""
-    if found is None:
+def interval(difference: Difference | None, digits: int = 2) -> str:
+    """Format a difference with its interval, with signs."""
+    if difference is None:
         return ""
-    if found.interval is None:
-        return f"{found.value:+.{digits}f}"
-    low, high = found.interval
-    mark = "" if found.over_seeds else "†"
-    return f"{found.value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]{mark}"
+    if difference.interval is None:
+        return f"{difference.value:+.{digits}f}"
+    low, high = difference.interval
+    mark = "" if difference.over_seeds else "†"
+    return f"{difference.value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]{mark}"
 
 
 def p_value(p: float | None) -> str:
-    """Write a p-value with three decimals."""
+    """Format a p-value with three decimals."""
     if p is None:
         return ""
     return "<0.001" if p < 0.001 else f"{p:.3f}"
@@ -294,12 +300,12 @@ def to_json(systems: Sequence[System]) -> list[dict]:
     """Return all numbers for a JSON file."""
     return [
         {
-            "name": one.name,
-            "runs": [{"path": run.path, "seed": run.seed, **run.scores} for run in one.runs],
+            "name": system.name,
+            "runs": [{"path": run.path, "seed": run.seed, **run.scores} for run in system.runs],
             "measures": {
-                name: {"mean": found.mean, "sd": found.spread, **asdict(found)}
-                for name, found in one.measures.items()
+                name: {"mean": measured.mean, "sd": measured.spread, **asdict(measured)}
+                for name, measured in system.measures.items()
             },
         }
-        for one in systems
+        for system in systems
     ]

@@ -70,14 +70,14 @@ def test_systems_are_tested_over_seeds_and_sentences(texts, capsys):
         ("--reference ref --scores a=ref --scores b=x", "--reference: does not go with --scores"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(texts, words, said):
+def test_user_errors_are_one_line(texts, words, said):
     Path("short").write_text("a b\nc\n")
     with pytest.raises(UserError, match=said) as bad:
         cli.run(["compare", *words.split()])
     assert "\n" not in str(bad.value)
 
 
-def test_it_needs_neither_torch_nor_fairseq_and_no_slow_module(texts):
+def test_compare_imports_neither_torch_nor_fairseq(texts):
     code = (
         "import sys\nsys.modules['torch'] = sys.modules['fairseq'] = None\n"
         "from diverse_mha import cli\n"

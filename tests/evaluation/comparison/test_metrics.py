@@ -31,7 +31,7 @@ def texts(sentences=25, models=3, seed=1):
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_resampled_scores_are_those_of_resampled_text(lowercase):
+def test_resampled_scores_equal_scores_of_resampled_text(lowercase):
     """The oracle writes every resampled test set out and scores it with ``corpus_score``."""
     reference, systems = texts()
     counted = [
@@ -64,7 +64,7 @@ def test_resampled_scores_are_those_of_resampled_text(lowercase):
         ("ab", "b a"),
     ],
 )
-def test_extremes_are_sacrebleus(hypothesis, reference):
+def test_extreme_scores_equal_sacrebleus(hypothesis, reference):
     found = sentence_statistics([hypothesis], [reference], tokenize="13a", lowercase=False)
     expected = BLEU(force=True).corpus_score([hypothesis], [[reference]]).score
     assert float(bleu(found["BLEU"][0])) == pytest.approx(expected, abs=1e-9)

@@ -81,7 +81,7 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
         ),
     ],
 )
-def test_scores_of_other_texts_are_not_compared(tmp_path, one, other, differs):
+def test_scores_of_different_texts_are_not_compared(tmp_path, one, other, differs):
     for name, content in (("a-seed1", one), ("b-seed1", other)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     words = ["--baseline", f"{tmp_path}/a-seed1.json", "--system", f"{tmp_path}/b-seed1.json"]
@@ -89,7 +89,7 @@ def test_scores_of_other_texts_are_not_compared(tmp_path, one, other, differs):
         cli.run(["compare", *words])
 
 
-def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
+def test_external_scores_over_sentences_and_seeds(tmp_path, capsys):
     generator = random.Random(5)
     sentences = [generator.gauss(0.8, 0.05) for _ in range(200)]
     files = {}
@@ -112,7 +112,7 @@ def test_scores_of_another_program_over_sentences_and_seeds(tmp_path, capsys):
     assert "+0.0" in capsys.readouterr().out
 
 
-def test_scores_of_other_numbers_of_lines_are_not_compared(tmp_path):
+def test_external_scores_need_equal_line_counts(tmp_path):
     for name, lines in (("a", 3), ("b", 2)):
         (tmp_path / name).write_text("0.5\n" * lines)
     with pytest.raises(UserError, match="b: has scores 2, but .*a has 3; name results of one"):

@@ -20,7 +20,7 @@ BASELINE, SYSTEM = (31.2, 30.4, 31.9), (32.0, 32.9, 31.7, 33.1)
 MEAN = operator.itemgetter((..., 0))  # of sentence scores: known in closed form
 
 
-def test_welch_is_scipys():
+def test_welch_equals_scipy():
     found = welch(BASELINE, SYSTEM)
     expected = stats.ttest_ind(SYSTEM, BASELINE, equal_var=False)
     low, high = expected.confidence_interval(0.95)
@@ -29,7 +29,7 @@ def test_welch_is_scipys():
     assert found.degrees == pytest.approx(expected.df)
 
 
-def test_two_rows_by_seed_are_scipys_paired_t():
+def test_two_rows_by_seed_equal_scipys_paired_t():
     rows = {1: 31.2, 2: 30.4, 3: 31.9, 4: 33.0}, {2: 31.3, 1: 31.6, 3: 31.8}
     (found,) = by_rows_and_seeds(rows)
     expected = stats.ttest_rel([31.6, 31.3, 31.8], [31.2, 30.4, 31.9])
@@ -63,7 +63,7 @@ def test_by_seed_with_seeds_missing():
     assert [one.interval for one in found] == [None, None]
 
 
-def test_alike_by_seed_is_no_difference():
+def test_equal_scores_by_seed_have_no_difference():
     rows = [{seed: 40 + 0.1 * seed for seed in range(5)}] * 3
     assert [one.p for one in by_rows_and_seeds(rows)] == [1, 1]
 
@@ -76,14 +76,14 @@ def test_holm_by_hand():
     assert holm([]) == [] and holm([None]) == [None]
 
 
-def test_no_spread():
+def test_scores_without_spread_have_no_interval():
     assert by_t(0.0, 0.0, 4, over_seeds=True).p == 1
     # Two rounded numbers that are alike, or one sentence: no error is seen, which proves nothing.
     for found in (by_t(1.0, 0.0, 4, over_seeds=True), welch([3.0, 3.0], [2.0, 2.0])):
         assert found.p is None and found.interval is None and found.value
 
 
-def test_rounded_scores_that_differ_alike_are_not_certain():
+def test_equal_differences_of_rounded_scores_have_an_interval():
     rows = [{1: 2.312, 2: 2.298}, {1: 2.280, 2: 2.266}]
     assert by_rows_and_seeds(rows)[0].p is None
     (found,) = by_rows_and_seeds(rows, step=0.001)
@@ -92,7 +92,7 @@ def test_rounded_scores_that_differ_alike_are_not_certain():
     assert found.value == pytest.approx(-0.032)
 
 
-def test_sentences_alone_give_the_standard_error_of_a_mean():
+def test_one_seed_gives_the_standard_error_over_sentences():
     rng = np.random.default_rng(1)
     scores = rng.normal(size=(2, 400, 1))
     resampled = resampled_scores(scores / 400, MEAN, resamples=4000, seed=1)
@@ -109,9 +109,7 @@ def test_sentences_alone_give_the_standard_error_of_a_mean():
     [((5, 5), 0.0, 1.0, 0.0), ((5, 2), 0.3, 0.5, 0.5)],
     ids=["single-seeds-alone", "five-and-two"],
 )
-def test_intervals_hold_the_true_difference_as_often_as_they_say(
-    seeds, over_seeds, of_single_seeds, of_methods
-):
+def test_intervals_have_their_nominal_coverage(seeds, over_seeds, of_single_seeds, of_methods):
     """Coverage over simulated pairs of methods that differ by 0.5: not too rare, nor too often.
 
     Of 600 intervals 570 should hold 0.5, with a standard deviation of 5.3: four of them, and 2 %
@@ -144,7 +142,7 @@ def test_intervals_hold_the_true_difference_as_often_as_they_say(
 
 
 @pytest.mark.parametrize(("seeds", "spread"), [(2, 1.0), (3, 0.5), (5, 2.0)])
-def test_a_detectable_difference_is_found_four_times_in_five(seeds, spread):
+def test_detectable_difference_has_80_percent_power(seeds, spread):
     draw = np.random.default_rng(1)
     degrees = 2 * seeds - 2
     error = spread * (2 / seeds) ** 0.5

@@ -86,7 +86,7 @@ def test_means_intervals_and_tests(folder, capsys):
         assert "no change" in (folder / f"out.{ending}").read_text()
 
 
-def test_the_reference_is_what_the_evaluation_was_given(folder):
+def test_reference_is_that_of_the_evaluation(folder):
     given = (folder / "data/raw/test.en").rename(folder / "s.en")
     for file in folder.glob("runs/*/test.json"):
         more = {"raw_reference": str(given)}
@@ -97,7 +97,7 @@ def test_the_reference_is_what_the_evaluation_was_given(folder):
         compare(folder, *both(folder))
 
 
-def test_one_seed_is_about_the_models_and_says_so(folder, capsys):
+def test_one_seed_is_marked_in_the_table(folder, capsys):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2,))]
     good = compare(folder, *words)[1]["measures"]["BLEU"]
     assert not good["difference"]["over_seeds"] and good["difference"]["degrees"] is None
@@ -106,7 +106,7 @@ def test_one_seed_is_about_the_models_and_says_so(folder, capsys):
     assert "]†" in out and "these models" in out and "by seed" not in out
 
 
-def test_seeds_are_drawn_for_each_method_by_itself(folder):
+def test_seeds_are_resampled_independently(folder):
     """Else a method would be certain to be as good as its own copy."""
     for seed in (1, 2, 3):
         shutil.copytree(folder / f"runs/base.seed{seed}.ab", folder / f"runs/copy.seed{seed}.ab")
@@ -116,7 +116,7 @@ def test_seeds_are_drawn_for_each_method_by_itself(folder):
     assert found["value"] == 0 and found["standard_error"] > 0
 
 
-def test_lowercased_evaluations_are_counted_again_without_case(folder):
+def test_lowercased_evaluations_are_recomputed_without_case(folder):
     metric = BLEU(lowercase=True)
     reference = (folder / "data/raw/test.en").read_text().splitlines()
     for run in map(Path, runs(folder, "base") + runs(folder, "good")):
@@ -130,7 +130,7 @@ def test_lowercased_evaluations_are_counted_again_without_case(folder):
     assert good["BLEU"]["values"][2] == pytest.approx(result["sacrebleu"], abs=1e-3)
 
 
-def test_of_several_results_the_best_checkpoints_newest_counts(folder, capsys):
+def test_newest_result_of_the_best_checkpoint_is_used(folder, capsys):
     for name in ("base", "good"):
         run, other = (Path(runs(folder, name, (seed,))[0]) for seed in (1, 3))
         for ending in ("json", "hyp.detok"):
@@ -139,7 +139,7 @@ def test_of_several_results_the_best_checkpoints_newest_counts(folder, capsys):
     base, good = (Path(runs(folder, name, (1,))[0]) for name in ("base", "good"))
     best = compare(folder, "--baseline", base, "--system", good)
     said = capsys.readouterr().err
-    assert "takes checkpoint_best.test.json of checkpoint_avg.test.json, checkpoint_b" in said
+    assert "using checkpoint_best.test.json of checkpoint_avg.test.json, checkpoint_b" in said
     files = [f"--{side}={x}/checkpoint_best.test.json" for side, x in
              (("baseline", base), ("system", good))]  # fmt: skip
     assert compare(folder, *files)[1]["measures"] == best[1]["measures"]
@@ -162,7 +162,7 @@ def refused(folder, words, message):
         ("--baseline BASE BASE --system GOOD", "is twice in base; name it once"),
     ],
 )
-def test_wrong_words_are_named_in_one_line(folder, words, message):
+def test_invalid_arguments_give_one_line(folder, words, message):
     refused(folder, words, message)
 
 
@@ -180,12 +180,12 @@ def test_wrong_words_are_named_in_one_line(folder, words, message):
         (
             "runs/good.seed1.ab/test.json",
             '{"sacrebleu": 3}',
-            "good.seed1.ab/test.json: not as an evaluation writes it .*sacrebleu_signature",
+            "good.seed1.ab/test.json: not a result of evaluate .*sacrebleu_signature",
         ),
         ("runs/good.seed1.ab/result.json", '{"seed": ', "result.json: not readable as JSON"),
     ],
 )
-def test_a_wrong_file_is_named_in_one_line(folder, file, content, message):
+def test_invalid_files_give_one_line(folder, file, content, message):
     (folder / file).unlink()
     if content is not None:
         (folder / file).write_text(content)
@@ -203,7 +203,7 @@ def change(folder, method, **settings):
     ("name", "base", "good"),
     [("beam", 5, 1), ("lenpen", 1.0, 3.0), ("generate_options", [], ["--sampling"])],
 )
-def test_other_searches_are_compared_only_if_that_is_meant(folder, capsys, name, base, good):
+def test_other_search_options_need_despite_search(folder, capsys, name, base, good):
     change(folder, "base", **{name: base})
     change(folder, "good", **{name: good})
     said = f"has {name} {good}, but {runs(folder, 'base')[0]} has {base}"
@@ -220,14 +220,14 @@ def test_other_searches_are_compared_only_if_that_is_meant(folder, capsys, name,
         ({"source_sha256": "b" * 64}, "has another source text than .*base.seed1.ab; name"),
     ],
 )
-def test_other_scorers_and_texts_are_never_compared(folder, settings, said):
+def test_other_scorers_and_texts_are_refused(folder, settings, said):
     change(folder, "base", source_sha256="a" * 64, moses_language="en")
     change(folder, "good", **settings)
     with pytest.raises(UserError, match=said):
         compare(folder, *both(folder), "--despite-search")
 
 
-def test_a_copied_folder_is_no_system(folder):
+def test_copied_run_is_refused(folder):
     change(folder, "base", checkpoint="runs/base/checkpoint_best.pt", seconds=1.5)
     copy = folder / "runs/mine.seed1.ab"
     shutil.copytree(runs(folder, "base")[0], copy)
