@@ -21,9 +21,9 @@ from diverse_mha.fairseq_fixes.patch import patched
 
 #: Rejected fairseq options, with the reason.
 _REFUSED = {
-    "--gen-subset": "is given by this script; use --subset",
-    "--results-path": "is given by this script; use --output",
-    "--path": "is given by this script; name the checkpoint as its first argument",
+    "--gen-subset": "is set by this command; use --subset",
+    "--results-path": "is set by this command; use --output",
+    "--path": "is set by this command; name the checkpoint as its first argument",
     "--replace-unk": "copies words of raw text, which binarised data does not hold; leave it out",
     "--quiet": "hides what is to be scored; leave it out",
     "--num-shards": "leaves out a part of what is to be scored; leave it out",

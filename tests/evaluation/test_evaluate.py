@@ -81,10 +81,10 @@ def test_several_language_pairs_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--gen-subset=valid", "--gen-subset: is given by this script; use --subset"),
-        ("--gen-sub=valid", "--gen-sub: is given by this script; use --subset"),
-        ("--source-lang=en", "--source-lang: is given by this script; use --target-lang LANG"),
-        ("-s", "-s: is given by this script; use --target-lang LANG"),
+        ("--gen-subset=valid", "--gen-subset: is set by this command; use --subset"),
+        ("--gen-sub=valid", "--gen-sub: is set by this command; use --subset"),
+        ("--source-lang=en", "--source-lang: is set by this command; use --target-lang LANG"),
+        ("-s", "-s: is set by this command; use --target-lang LANG"),
     ],
 )
 def test_options_reserved_by_the_command_are_refused(option, message):

@@ -83,7 +83,7 @@ def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_loss_of_nan_has_no_perplexity(data, checkpoint, monkeypatch, loss):
     monkeypatch.setattr(evaluate_lm, "score", lambda *given: (loss, 16))
-    with pytest.raises(UserError, match=f"its loss is {loss} bits a token, so there is no perpl"):
+    with pytest.raises(UserError, match=f"its loss is {loss} bits a token, so it has no perpl"):
         evaluate_lm.main([f"{checkpoint}", f"{data}"])
     assert not checkpoint.with_name("best.test.json").exists()
 
