@@ -7,8 +7,8 @@ with fairseq-fixed 0.12.3.1:
 |---|---|---|
 | ``checkpoints`` | safe loading | from torch 2.6 on no checkpoint of fairseq's loads |
 | | options of checkpoints | are evaluated as Python, and name files that are opened |
-| | whole files | a killed run or a full disk leaves a broken checkpoint |
-| | checkpoints of updates | none is kept where an epoch ends at the same update (fairseq#2230) |
+| | atomic writes | a killed run or a full disk leaves a broken checkpoint |
+| | update checkpoints | none is written for an update at the end of an epoch (fairseq#2230) |
 | ``resuming`` | position in the epoch | other processes or batches skip or repeat data |
 | | end of training | a complete run makes one update more |
 | | starting point | a missing checkpoint trains from scratch |
@@ -24,7 +24,7 @@ with fairseq-fixed 0.12.3.1:
 | | divergence | ``StopIteration`` of torch's hooks, and all gradients in the log |
 | | warnings | of fairseq's own use of Hydra and torch are printed |
 | ``numpy_2`` | removed names | ``sample_break_mode=eos`` and ``num_batch_buckets`` fail |
-| ``moving_average`` | tied tables | decay by the third power of ``--ema-decay`` |
+| ``moving_average`` | tied embeddings | decay by the third power of ``--ema-decay`` |
 | ``speed`` | ``fused_adam`` | a thousand launches copy half-precision tensors one by one |
 | | cuDNN's attention | takes part of a second for every new shape |
 | | oneDNN's cache | takes a gigabyte of a bfloat16 training on a CPU |

@@ -1,7 +1,7 @@
-"""Checks the options in a checkpoint: known names, plain values, no files.
+"""Checks of a checkpoint's options: allowed names, plain values, no file paths.
 
-torch's safe loader builds no code, but fairseq-fixed 0.12.3.1 builds models by a checkpoint's
-options, evaluates them and opens files that they name.
+torch's safe loader runs no code, but fairseq-fixed 0.12.3.1 builds models by a checkpoint's
+options, evaluates some as Python and opens files that they name.
 """
 
 import ast
@@ -18,7 +18,7 @@ from omegaconf import OmegaConf, open_dict
 
 from diverse_mha.common.errors import OptionError
 
-#: What of fairseq's a checkpoint may name, beside all that other packages register.
+#: fairseq classes that a checkpoint may name; names registered by other packages are allowed too.
 ALLOWED = {
     "model": (
         "transformer transformer_align transformer_lm lstm lstm_lm lightconv lightconv_lm"
@@ -38,9 +38,9 @@ FILES = {
         "sentencepiece_model sentencepiece_model_path"
     ).split(),
 }
-#: Options that become parts of file names, and must not lead out of the data folder.
+#: Options that become parts of file names; path separators are rejected.
 FILE_PARTS = ("source_lang", "target_lang", "train_subset", "accuracy_by")
-#: What fairseq builds by its name in a checkpoint.
+#: Groups whose class fairseq builds by its name in a checkpoint.
 GROUPS = ("model", "task", "criterion", "tokenizer", "bpe", "scoring")
 LONGEST_TEXT = 2000  # characters of a literal
 _RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # ${oc.env:HOME}, unlike ${task.data}
@@ -48,7 +48,7 @@ _FILE_PART = re.compile(r"([\w@+-][\w.,@+-]*)?")
 
 
 def evaluate_option(text: str) -> Any:
-    """Stand in for ``eval`` in fairseq's modules: read Python's literals, and run nothing."""
+    """Replacement for ``eval`` in fairseq's modules: parses literals, runs no code."""
     if not isinstance(text, str):
         raise TypeError(f"a literal is a string, not {type(text).__name__}")
     try:
@@ -60,26 +60,26 @@ def evaluate_option(text: str) -> Any:
 
 
 def shorten(value: Any) -> str:
-    """Return a value's ``repr``, cut to 120 characters."""
+    """Return a value's ``repr``, truncated to 120 characters."""
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
-    """Check a checkpoint's ``cfg`` or flat ``args``, and remove options that name files in place.
+    """Check a checkpoint's ``cfg`` or flat ``args``; remove options that name files, in place.
 
-    Options in ``given`` stay, as the caller has set them.
+    Options in ``given`` are kept: the caller has overridden them.
 
     Raises:
-        OptionError: for an unknown name, a resolver or a path out of the data folder.
+        OptionError: unknown name, resolver, or path outside the data folder.
     """
     plain = _plain(options)
     for option, text in _texts(plain):
-        said = f"{path}: its option {option} {shorten(text)}"
+        where = f"{path}: its option {option} {shorten(text)}"
         if _RESOLVER.search(text):
-            raise OptionError(f"{said}: calls a resolver; refused")
+            raise OptionError(f"{where}: calls a resolver; refused")
         if option.rpartition(".")[2] in FILE_PARTS and not _FILE_PART.fullmatch(text):
-            raise OptionError(f"{said}: no name of a file; refused")
+            raise OptionError(f"{where}: not a plain file name; refused")
     flat = isinstance(options, Namespace)
     for group in GROUPS:
         values = plain if flat else plain.get(group)
@@ -96,18 +96,18 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
 
 
 def check_readable(options: Mapping) -> None:
-    """Refuse a training whose checkpoints could not be read again."""
+    """Raise an error for a training whose checkpoints could not be reloaded."""
     for group in ALLOWED:
         for _, name in _names(group, _plain(getattr(options, group, None)), flat=False):
             if _registered(group, name) is None:
                 raise OptionError(
-                    f"--{'arch' if group == 'model' else group} {name}: its checkpoints could not "
-                    f"be read again; of fairseq's they may name {', '.join(ALLOWED[group])}"
+                    f"--{'arch' if group == 'model' else group} {name} is not supported, because "
+                    f"its checkpoints cannot be reloaded. Supported: {', '.join(ALLOWED[group])}"
                 )
 
 
 def _plain(value: Any) -> Any:
-    """Return options as dictionaries and lists, references unresolved."""
+    """Return options as dictionaries and lists, with interpolations unresolved."""
     if OmegaConf.is_config(value):
         value = OmegaConf.to_container(value, resolve=False)
     if isinstance(value, Namespace):
@@ -131,35 +131,35 @@ def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _names(group: str, values: Any, flat: bool) -> Iterator[tuple[str, Any]]:
-    """Yield the options, with values, by which fairseq may choose what to build."""
+    """Yield (option, value) of the options by which fairseq chooses a class."""
     keys = ["arch" if group == "model" else group]
     if not flat:
         if isinstance(values, str):
             yield group, values
         keys = ["_name", *keys]
-    found = {key: values[key] for key in keys if isinstance(values, dict) and values.get(key)}
-    for key, name in found.items():
+    choices = {key: values[key] for key in keys if isinstance(values, dict) and values.get(key)}
+    for key, name in choices.items():
         yield key if flat else f"{group}.{key}", name
-    if group == "model" and not flat and not found and isinstance(values, dict) and values:
-        yield "model", next(iter(values))  # fairseq takes a single key for a name
+    if group == "model" and not flat and not choices and isinstance(values, dict) and values:
+        yield "model", next(iter(values))  # fairseq reads a single key as the name
 
 
 def _registered(group: str, name: Any) -> type | None:
-    """Return the class of a name that a checkpoint may give, else None."""
+    """Return the class registered under a name if a checkpoint may name it, else None."""
     if not isinstance(name, str):
         return None
     if group == "model":
-        found = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
+        kind = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
         name = ARCH_MODEL_NAME_REGISTRY.get(name, name)
     else:
-        found = (TASK_REGISTRY if group == "task" else REGISTRIES[group]["registry"]).get(name)
-    if found is None or group not in ALLOWED or name in ALLOWED[group]:
-        return found
-    return None if found.__module__.split(".")[0] in ("fairseq", "examples") else found
+        kind = (TASK_REGISTRY if group == "task" else REGISTRIES[group]["registry"]).get(name)
+    if kind is None or group not in ALLOWED or name in ALLOWED[group]:
+        return kind
+    return None if kind.__module__.split(".")[0] in ("fairseq", "examples") else kind
 
 
 def _forget(options: Any, group: str, given: Collection[str]) -> None:
-    """Remove options that name files; building then asks for them or does without."""
+    """Remove options that name files; fairseq then uses defaults or asks for them."""
     held = vars(options) if isinstance(options, Namespace) else options
     if not isinstance(held, Mapping):
         return
@@ -167,6 +167,6 @@ def _forget(options: Any, group: str, given: Collection[str]) -> None:
         for name in FILES[group]:
             if name in held and name not in given:
                 if group == "bpe":
-                    del held[name]  # fairseq's default holds again
+                    del held[name]  # back to fairseq's default
                 else:
                     held[name] = None

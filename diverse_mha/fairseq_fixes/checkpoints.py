@@ -35,12 +35,12 @@ from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_names import renew
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.checkpoint_options import check_options, evaluate_option
-from diverse_mha.fairseq_fixes.patch import in_place_of
+from diverse_mha.fairseq_fixes.patch import patch
 
 
-@in_place_of(checkpoint_utils, "save_checkpoint")
-def save_update_too(save, cfg, trainer, epoch_itr, val_loss):
-    """Save as fairseq does, and at the end of an epoch also for ``--save-interval-updates``."""
+@patch(checkpoint_utils, "save_checkpoint")
+def save_update_checkpoint(save, cfg, trainer, epoch_itr, val_loss):
+    """Save as fairseq does; at the end of an epoch also for ``--save-interval-updates``."""
     saved = save(cfg, trainer, epoch_itr, val_loss)
     updates, interval = trainer.get_num_updates(), cfg.save_interval_updates
     if saved is None or interval <= 0 or updates % interval or not epoch_itr.end_of_epoch():
@@ -51,15 +51,15 @@ def save_update_too(save, cfg, trainer, epoch_itr, val_loss):
     files.copy(saved, os.path.join(cfg.save_dir, name), overwrite=True)
     if cfg.keep_interval_updates > 0:
         pattern = rf"checkpoint_\d+_(\d+){suffix}\.pt"
-        found = checkpoint_utils.checkpoint_paths(cfg.save_dir, pattern, keep_match=True)
+        paths = checkpoint_utils.checkpoint_paths(cfg.save_dir, pattern, keep_match=True)
         every = cfg.keep_interval_updates_pattern
-        kept = [path for path, number in found if every == -1 or number % every]
-        for path in kept[cfg.keep_interval_updates :]:
+        paths = [path for path, number in paths if every == -1 or number % every]
+        for path in paths[cfg.keep_interval_updates :]:
             files.rm(path)
     return saved
 
 
-#: What wrong options raise while a model is built. Callers handle RuntimeError (other shapes) and
+#: Errors of building a model from invalid options. Callers handle RuntimeError (other shapes) and
 #: AssertionError (other data) themselves.
 BUILDING_ERRORS = (
     TypeError,
@@ -76,7 +76,7 @@ _reading: ContextVar[tuple[str, frozenset]] = ContextVar("reading", default=("",
 
 @contextmanager
 def reading(path: str, overrides: Mapping | None) -> Iterator[None]:
-    """Explain errors that the checkpoint's options cause; ``overrides`` may name files."""
+    """Explain errors caused by the checkpoint's options; ``overrides`` may name files."""
     _reading.set((path, frozenset(_option_names(overrides or {}))))
     with options_explained():
         yield
@@ -91,7 +91,7 @@ def _option_names(overrides: Mapping) -> list[str]:
 
 @contextmanager
 def options_explained(kinds=(OmegaConfBaseException, HydraException)):
-    """Turn errors of these kinds, which a checkpoint's options cause, into one line."""
+    """Turn errors of these classes, caused by a checkpoint's options, into one line."""
     try:
         yield
     except UserError:
@@ -107,13 +107,13 @@ def options_explained(kinds=(OmegaConfBaseException, HydraException)):
 
 
 def install() -> None:
-    """Give all imported modules of fairseq the reader of literals."""
+    """Replace ``eval`` in all imported fairseq modules by a parser of literals."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "fairseq" and module is not None:
             module.eval = evaluate_option
 
 
-@in_place_of(checkpoint_utils, "_upgrade_state_dict")
+@patch(checkpoint_utils, "_upgrade_state_dict")
 def _checked(upgrade, state):
     path, given = _reading.get()
     renew(state)
@@ -123,7 +123,7 @@ def _checked(upgrade, state):
     return upgrade(state)
 
 
-@in_place_of(checkpoint_utils, "load_model_ensemble_and_task")
+@patch(checkpoint_utils, "load_model_ensemble_and_task")
 def _explained(load, *args, **kwargs):
     with options_explained(BUILDING_ERRORS):
         try:
@@ -133,7 +133,7 @@ def _explained(load, *args, **kwargs):
             raise OptionError(f"{path}: wants {describe_os_error(error)}") from error
 
 
-@in_place_of(models, "build_model")
+@patch(models, "build_model")
 def _explained_model(build, cfg, task, from_checkpoint=False):
     try:
         with options_explained(Exception if from_checkpoint else ()):
@@ -145,14 +145,14 @@ def _explained_model(build, cfg, task, from_checkpoint=False):
         raise OptionError(f"{path}: {error}") from error
 
 
-@in_place_of(criterions, "build_criterion")
+@patch(criterions, "build_criterion")
 def _explained_criterion(build, cfg, task, *args, **kwargs):
     # fairseq-validate builds after reading a checkpoint, a training before.
     with options_explained(OmegaConfBaseException if _reading.get()[0] else ()):
         return build(cfg, task, *args, **kwargs)
 
 
-@in_place_of(encoders, "build_bpe")
+@patch(encoders, "build_bpe")
 def _asking_for_files(build, cfg, *args, **kwargs):
     try:
         return build(cfg, *args, **kwargs)
@@ -164,7 +164,7 @@ def _asking_for_files(build, cfg, *args, **kwargs):
         ) from error
 
 
-#: What loading raises for a file that is cut off, not a checkpoint, or refused.
+#: Errors of loading a file that is truncated, not a checkpoint, or refused.
 LOADING_ERRORS = (
     RuntimeError,
     EOFError,
@@ -176,22 +176,22 @@ LOADING_ERRORS = (
     pickle.UnpicklingError,
 )
 
-#: Options that an epoch's batches depend on.
+#: Options that determine the batches of an epoch.
 LIMITS = ("max_tokens", "batch_size", "required_batch_size_multiple")
 
 
 def plain_classes() -> list:
-    """Return what fairseq's checkpoints hold beside tensors, for ``add_safe_globals``.
+    """Return the classes in fairseq's checkpoints besides tensors, for ``add_safe_globals``.
 
-    Nothing here runs code when it is loaded.
+    None of them runs code when it is loaded.
     """
     numpy = [np.ndarray, np.dtype]
-    # numpy 2 renamed the folder.
+    # numpy 2 renamed core to _core.
     for function in (np.array([0]).__reduce__()[0], np.float64(0).__reduce__()[0]):
         for folder in ("core", "_core"):
             numpy.append((function, f"numpy.{folder}.multiarray.{function.__name__}"))
     numpy += [type(np.dtype(n)) for n in ("float64", "float32", "int64", "int32", "bool")]
-    # Written when several processes resume and broadcast their state.
+    # In checkpoints of several processes, which broadcast their state when they resume.
     broadcast = [DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any]
     broadcast.append(distributed_utils._TensorPlaceholder)
     plain = [argparse.Namespace, collections.defaultdict]
@@ -199,7 +199,7 @@ def plain_classes() -> list:
 
 
 def checkpoint_error(path: str, error: Exception) -> OptionError:
-    """Return the one line for one of ``LOADING_ERRORS``."""
+    """Return the one-line error for one of ``LOADING_ERRORS``."""
     if isinstance(error, OSError) and error.filename is not None:
         return OptionError(f"checkpoint {describe_os_error(error)}")
     kind, first = type(error).__name__, str(error).partition("\n")[0]
@@ -207,16 +207,16 @@ def checkpoint_error(path: str, error: Exception) -> OptionError:
     if whole and not isinstance(error, EOFError | OSError | pickle.UnpicklingError):
         return OptionError(f"{path}: {kind}: {first}; give a checkpoint that fairseq-train wrote")
     return OptionError(
-        f"{path}: cut off, no checkpoint, or holds more than tensors and plain values; refused "
-        f"({kind}); give a whole one, such as an earlier one of the run"
+        f"{path}: truncated, no checkpoint, or contains more than tensors and plain values; "
+        f"refused ({kind}); give another, such as an earlier one of the run"
     )
 
 
 def check_finite(path: str, model: Mapping | None) -> None:
-    """Refuse a model with a parameter that is not finite.
+    """Raise an error for a model with NaN or infinite parameters.
 
-    With NaN a search ends in ``AssertionError: 200 < 200``, and a classifier always answers the
-    first class.
+    With NaN beam search fails with ``AssertionError: 200 < 200``, and a classifier always predicts
+    the first class.
     """
     for name, value in (model or {}).items():
         if torch.is_tensor(value) and not bool(value.isfinite().all()):
@@ -226,7 +226,7 @@ def check_finite(path: str, model: Mapping | None) -> None:
             )
 
 
-@in_place_of(checkpoint_utils, "load_checkpoint_to_cpu")
+@patch(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
     """Load a checkpoint, or raise OptionError if it is broken, refused or not finite."""
     try:
@@ -245,19 +245,21 @@ torch.serialization.add_safe_globals(plain_classes())
 
 
 def note_processes(state: dict) -> None:
-    """Add to a loaded checkpoint's position in the epoch how its batches were made.
+    """Add number of processes and batch limits to a loaded checkpoint's position in the epoch.
 
-    The position counts batches of one process. fairseq sends it to all processes, without options.
+    The position counts batches of one process. fairseq broadcasts it without the options.
     """
-    place = (state.get("extra_state") or {}).get("train_iterator")
-    if place is not None:
+    position = (state.get("extra_state") or {}).get("train_iterator")
+    if position is not None:
         cfg = state.get("cfg") or {}
-        place["processes"] = (cfg.get("distributed_training") or {}).get("distributed_world_size")
+        position["processes"] = (cfg.get("distributed_training") or {}).get(
+            "distributed_world_size"
+        )
         dataset = cfg.get("dataset") or {}
-        place["limits"] = {name: dataset[name] for name in LIMITS if name in dataset}
+        position["limits"] = {name: dataset[name] for name in LIMITS if name in dataset}
 
 
-class WholeCopies(PathManager):
+class AtomicCopies(PathManager):
     """fairseq's file functions, with copies that replace their target once complete."""
 
     @staticmethod
@@ -272,7 +274,7 @@ class WholeCopies(PathManager):
 
 @contextmanager
 def refusals_named(path: str):
-    """Turn an error of the operating system while ``path`` is written into one line."""
+    """Turn an OS error while ``path`` is written into one line."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -285,13 +287,13 @@ def refusals_named(path: str):
         raise OptionError(f"checkpoint not saved: {describe_os_error(named)}") from error
 
 
-@in_place_of(checkpoint_utils, "torch_persistent_save")
-def save_whole(save, obj, filename, async_write: bool = False):
-    """Write a checkpoint that replaces an earlier one once it is complete."""
+@patch(checkpoint_utils, "torch_persistent_save")
+def save_atomically(save, obj, filename, async_write: bool = False):
+    """Write a checkpoint to a temporary file that replaces the target once complete."""
     if async_write or not PathManager.supports_rename(filename):
         return save(obj, filename, async_write)
     with refusals_named(filename), whole_file(filename) as file:
         torch.save(obj, file)
 
 
-checkpoint_utils.PathManager = WholeCopies
+checkpoint_utils.PathManager = AtomicCopies

@@ -1,8 +1,8 @@
-"""Command lines that fairseq-fixed 0.12.3.1 ends in a traceback or a page of usage.
+"""One-line errors for command lines that end in tracebacks or usage in fairseq-fixed 0.12.3.1.
 
-These are an option that the chosen criterion or architecture lacks, fairseq-validate without
-``--task``, a language model with a translation task, ``--replace-unk`` and ``--print-alignment
-soft``, ``--fp16`` without a GPU (which also makes the save folder first), and Ctrl-C.
+They are: an option of another criterion or architecture; fairseq-validate without ``--task``; a
+language model with a translation task; ``--replace-unk`` and ``--print-alignment soft``; ``--fp16``
+without a GPU (after making the save folder); Ctrl-C.
 """
 
 import difflib
@@ -27,12 +27,12 @@ from fairseq.tasks.language_modeling import LanguageModelingTask
 
 from diverse_mha.common.errors import RESUMES, STARTS_OVER, OptionError, say_interrupted
 from diverse_mha.common.options import flag
-from diverse_mha.fairseq_fixes.patch import in_place_of
+from diverse_mha.fairseq_fixes.patch import patch
 
 
-@in_place_of(options, "parse_args_and_arch")
-def say_what_has_an_option(parse, parser, input_args=None, *args, **kwargs):
-    """Explain unrecognized arguments."""
+@patch(options, "parse_args_and_arch")
+def explain_unknown_options(parse, parser, input_args=None, *args, **kwargs):
+    """Say which criterion, architecture or task has an unrecognized option."""
     words, error = sys.argv[1:] if input_args is None else input_args, parser.error
 
     def explained(message: str) -> None:
@@ -47,7 +47,7 @@ def say_what_has_an_option(parse, parser, input_args=None, *args, **kwargs):
 
 
 def explain(option: str, words: Sequence[str], default=lambda name: None) -> None:
-    """Refuse an option if a criterion, architecture or task that was not chosen has it."""
+    """Raise an error if a criterion, architecture or task that was not chosen has the option."""
     for choice in _registries():
         dest = choice[2:].replace("-", "_")
         chosen = str(_value(words, choice) or default(dest) or "none")
@@ -60,19 +60,19 @@ def explain(option: str, words: Sequence[str], default=lambda name: None) -> Non
 
 
 def having(name: str, choice: str, chosen: str) -> list[str]:
-    """List up to three values of ``choice``, such as ``--criterion``, that have an option.
+    """Return up to three values of ``choice``, such as ``--criterion``, that have an option.
 
-    They are spelt most like the ``chosen`` value.
+    They are ordered by similarity to the ``chosen`` value.
     """
     registry = _registries()[choice]
-    there = [one for one in registry if name in getattr(registry[one], "__dataclass_fields__", {})]
-    ours = [one for one in there if not registry[one].__module__.startswith("fairseq.")] or there
-    near = [one for one in ours if ("_lm" in one) == ("_lm" in chosen)] or ours
-    return difflib.get_close_matches(chosen, near, 3) or near[:1]
+    names = [n for n, kind in registry.items() if name in getattr(kind, "__dataclass_fields__", {})]
+    ours = [n for n in names if not registry[n].__module__.startswith("fairseq.")] or names
+    alike = [n for n in ours if ("_lm" in n) == ("_lm" in chosen)] or ours
+    return difflib.get_close_matches(chosen, alike, 3) or alike[:1]
 
 
 def _registries() -> dict[str, dict]:
-    """Return, by choosing option, dataclasses by name."""
+    """Return choosing option -> name -> dataclass."""
     others = {flag(name): entry["dataclass_registry"] for name, entry in REGISTRIES.items()}
     return {
         "--criterion": others.pop("--criterion"),
@@ -92,9 +92,9 @@ def _value(words: Sequence[str], option: str) -> str | None:
     return value
 
 
-@in_place_of(utils, "call_main")
+@patch(utils, "call_main")
 def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
-    """Check a training's precision, then start it."""
+    """Raise an error for ``--fp16`` without a GPU before a training starts."""
     trains = Path(getattr(main, "__code__", call.__code__).co_filename).name == "train.py"
     if trains and (cfg.common.cpu or not torch.cuda.is_available()):
         for name in ("fp16", "memory_efficient_fp16"):
@@ -105,30 +105,30 @@ def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
     return call(cfg, main, **kwargs)
 
 
-@in_place_of(options, "parse_args_and_arch")
+@patch(options, "parse_args_and_arch")
 def report_interrupts(parse, parser, input_args=None, *args, **kwargs):
-    """Report Ctrl-C in one line, in programs that read their own command line."""
+    """Report Ctrl-C in one line in programs that parse their own command line."""
     if input_args is None:
-        resumes = parser.get_default("max_update") is not None  # of trainings alone
-        said = RESUMES if resumes else STARTS_OVER
-        sys.excepthook = functools.partial(say_interrupted, interrupted=said)
+        resumes = parser.get_default("max_update") is not None  # a training
+        advice = RESUMES if resumes else STARTS_OVER
+        sys.excepthook = functools.partial(say_interrupted, interrupted=advice)
     return parse(parser, input_args, *args, **kwargs)
 
 
-@in_place_of(options, "parse_args_and_arch")
+@patch(options, "parse_args_and_arch")
 def give_validation_a_task(parse, parser, *args, **kwargs):
-    """Give fairseq-validate the default task of fairseq-generate.
+    """Set the default task of fairseq-validate to that of fairseq-generate.
 
-    Only the options come from it; the checkpoint's task is validated.
+    It only adds options; the model is validated on the checkpoint's task.
     """
     if parser.get_default("task") is None:
         parser.set_defaults(task="translation")
     return parse(parser, *args, **kwargs)
 
 
-@in_place_of(options, "parse_args_and_arch")
+@patch(options, "parse_args_and_arch")
 def check_task_of_model(parse, *args, **kwargs):
-    """Refuse a language model without a language modeling task, and the reverse."""
+    """Raise an error if architecture and task do not match: language models and translation."""
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     arch, task = getattr(given, "arch", None), getattr(given, "task", None)
@@ -146,19 +146,19 @@ def check_task_of_model(parse, *args, **kwargs):
     raise OptionError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")
 
 
-@in_place_of(options, "parse_args_and_arch")
+@patch(options, "parse_args_and_arch")
 def refuse_without_alignments(parse, *args, **kwargs):
-    """Refuse ``--replace-unk``, and soft alignments of fairseq-interactive."""
+    """Raise an error for ``--replace-unk``, and soft alignments in fairseq-interactive."""
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(given, "replace_unk", None) is not None:
         raise OptionError(
-            "--replace-unk: fairseq cannot copy words, as its search has no alignment by word; "
+            "--replace-unk: not supported, because fairseq's search returns no word alignment; "
             "leave it out"
         )
     if getattr(given, "print_alignment", None) == "soft" and hasattr(given, "buffer_size"):
         raise OptionError(
-            "--print-alignment soft: fairseq-interactive prints hard alignments alone; give hard, "
+            "--print-alignment soft: fairseq-interactive prints hard alignments only; give hard, "
             "or use fairseq-generate"
         )
     return parsed

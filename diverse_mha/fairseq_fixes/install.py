@@ -1,4 +1,4 @@
-"""Applies all fixes in this order; of two that wrap the same function the later is outside."""
+"""Applies all patches in this order; the later of two patches of a function wraps the earlier."""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     checkpoints,

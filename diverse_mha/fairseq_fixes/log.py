@@ -1,9 +1,9 @@
-"""The log of a training: length and time left, divergence in one line, no noise.
+"""Training log: length and time left, divergence in one line, no spurious warnings.
 
-fairseq-fixed 0.12.3.1 logs no time left, and warns about its own use of Hydra and torch. Hydra
-shortens tracebacks, and so prints one for our one-line errors. When gradients are NaN or infinite
-it runs the batch once more with hooks, which end at an encoder's output in torch's
-``StopIteration``, and writes all gradients to the log.
+fairseq-fixed 0.12.3.1 logs no time left, and triggers warnings of Hydra and torch. Hydra shortens
+tracebacks, so that our one-line errors get one. On NaN or infinite gradients fairseq runs the batch
+again with hooks, which fail at an encoder's output with torch's ``StopIteration``, and logs all
+gradients.
 """
 
 import logging
@@ -16,13 +16,13 @@ from fairseq import nan_detector
 from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import OptionError
-from diverse_mha.fairseq_fixes.patch import in_place_of
+from diverse_mha.fairseq_fixes.patch import patch
 
 logger = logging.getLogger(__name__)
 
 NOTHING_LEFT = "nothing is left to train"  # in the last line of a complete run
 MEASURED = (5, 100)  # updates after which the time left is logged
-_WARM_UP = 2  # first updates, not measured
+_WARM_UP = 2  # number of first updates that are not measured
 
 
 def duration(seconds: float) -> str:
@@ -36,8 +36,8 @@ def say_length(trainer, epochs) -> None:
     """Log how many updates and epochs are left and, after some updates, the time left.
 
     Args:
-        trainer: fairseq's, at its starting point.
-        epochs: fairseq's iterator of epochs, at the same point.
+        trainer: fairseq's trainer, before the first update.
+        epochs: fairseq's epoch iterator, at the same position.
     """
     wanted, done = trainer.cfg.optimization, trainer.get_num_updates()
     frequencies = wanted.update_freq
@@ -62,7 +62,7 @@ def say_length(trainer, epochs) -> None:
 
 
 def batch_of(cfg, epoch: int) -> str:
-    """Describe what an update of a training takes at most."""
+    """Describe the maximum batch of an update."""
     frequencies = cfg.optimization.update_freq
     frequency = frequencies[min(epoch, len(frequencies)) - 1]
     processes = cfg.distributed_training.distributed_world_size
@@ -73,7 +73,7 @@ def batch_of(cfg, epoch: int) -> str:
 
 
 def say_batch(cfg, epoch: int, before=None) -> None:
-    """Log the batch of an update; ``before`` are the options of the run that is resumed."""
+    """Log the batch of an update; ``before`` are the options of a resumed run."""
     now = batch_of(cfg, epoch)
     logger.info("an update takes up to %s", now)
     if before and "optimization" in before and (then := batch_of(before, epoch)) != now:
@@ -83,7 +83,7 @@ def say_batch(cfg, epoch: int, before=None) -> None:
 
 
 def _time(trainer, begun: int, end: int) -> None:
-    """Let a trainer log the time left after the updates in ``MEASURED``."""
+    """Patch a trainer to log the time left after the updates in ``MEASURED``."""
     step, since, wanted = trainer.train_step, [], [begun + updates for updates in MEASURED]
 
     def timed(*args, **kwargs):
@@ -117,18 +117,18 @@ for category, where in (
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 
 
-SHOWN = 3  # names of parameters
+SHOWN = 3  # maximum number of parameter names in a message
 
 
-@in_place_of(nan_detector.NanDetector, "add_hooks")
-def look_at_the_forward_pass(_, self, module):
-    """Let the hooks name what is wrong in the forward pass alone."""
+@patch(nan_detector.NanDetector, "add_hooks")
+def hook_forward_pass_only(_, self, module):
+    """Register the hooks of the forward pass only; those of the backward pass fail."""
     self.fhooks.append(module.register_forward_hook(self.fhook_fn))
 
 
-@in_place_of(nan_detector.NanDetector, "__exit__")
-def name_the_gradients(_, self, *error):
-    """Log whose gradients are wrong, and not their values."""
+@patch(nan_detector.NanDetector, "__exit__")
+def log_names_of_gradients(_, self, *error):
+    """Log the names of parameters with invalid gradients, without the values."""
     grads = [(name, p.grad) for name, p in self.named_parameters if p.grad is not None]
     wrong = [name for name, grad in grads if not grad.isfinite().all()]
     if wrong:
@@ -139,11 +139,11 @@ def name_the_gradients(_, self, *error):
     self.close()
 
 
-@in_place_of(Trainer, "train_step")
-def say_diverged(step, self, *args, **kwargs):
-    """Turn fairseq's error into one line; its others, such as of fp16's scale, name a cure."""
+@patch(Trainer, "train_step")
+def report_divergence(original, self, *args, **kwargs):
+    """Turn fairseq's error for invalid gradients into one line."""
     try:
-        return step(self, *args, **kwargs)
+        return original(self, *args, **kwargs)
     except FloatingPointError as error:
         if "gradients are Nan/Inf" not in str(error):
             raise

@@ -1,25 +1,25 @@
-"""``--store-ema`` of tied tables.
+"""Exponential moving average (``--store-ema``) of tied embeddings.
 
-fairseq-fixed 0.12.3.1 averages a table under each of its names. One that both embeddings and the
-output projection share decays by the third power of ``--ema-decay``.
+fairseq-fixed 0.12.3.1 averages a tied weight once for each of its names. Embeddings shared by
+encoder, decoder and output projection decay by the third power of ``--ema-decay``.
 """
 
 from types import SimpleNamespace
 
 from fairseq.models.ema.ema import EMA
 
-from diverse_mha.fairseq_fixes.patch import in_place_of
+from diverse_mha.fairseq_fixes.patch import patch
 
 
-@in_place_of(EMA, "_step_internal")
-def each_once(step, self, new_model, updates=None):
-    """Average every table once; tied ones share its memory."""
+@patch(EMA, "_step_internal")
+def average_tied_weights_once(original, self, new_model, updates=None):
+    """Average each weight once; tied weights share storage."""
     averages = self.fp32_params if self.config.ema_fp32 else self.model.state_dict()
-    kept, met = {}, set()
+    weights, seen = {}, set()
     for name, value in new_model.state_dict().items():
         average = averages.get(name)
-        place = name if average is None else (average.data_ptr(), average.shape)
-        if place not in met:
-            kept[name] = value
-        met.add(place)
-    return step(self, SimpleNamespace(state_dict=lambda: kept), updates)
+        storage = name if average is None else (average.data_ptr(), average.shape)
+        if storage not in seen:
+            weights[name] = value
+        seen.add(storage)
+    return original(self, SimpleNamespace(state_dict=lambda: weights), updates)

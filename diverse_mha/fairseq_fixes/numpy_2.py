@@ -1,7 +1,7 @@
-"""Gives fairseq's datasets the names that numpy 2 removed.
+"""numpy 2: restores removed names for fairseq's datasets.
 
-With fairseq-fixed 0.12.3.1, ``--sample-break-mode eos`` ends in ``module 'numpy' has no attribute
-'compat'`` and ``--num-batch-buckets`` in ``unexpected keyword argument 'interpolation'``.
+With fairseq-fixed 0.12.3.1 ``--sample-break-mode eos`` fails with ``module 'numpy' has no attribute
+'compat'``, and ``--num-batch-buckets`` with ``unexpected keyword argument 'interpolation'``.
 """
 
 from types import ModuleType, SimpleNamespace

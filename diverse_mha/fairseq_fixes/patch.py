@@ -1,4 +1,4 @@
-"""Replaces functions of fairseq, which offers no hooks."""
+"""Patches functions of fairseq, which offers no hooks."""
 
 import contextlib
 import functools
@@ -8,14 +8,14 @@ from typing import Any
 _MISSING = object()
 
 
-def in_place_of(owner: Any, name: str) -> Callable[[Callable], Callable]:
-    """Decorate a function that replaces ``owner.name`` and gets the original as first argument."""
-    theirs = getattr(owner, name)
+def patch(owner: Any, name: str) -> Callable[[Callable], Callable]:
+    """Decorator: replaces ``owner.name`` by a function that gets the original as first argument."""
+    original = getattr(owner, name)
 
     def replace(ours: Callable) -> Callable:
-        @functools.wraps(theirs)
+        @functools.wraps(original)
         def replaced(*args, **kwargs):
-            return ours(theirs, *args, **kwargs)
+            return ours(original, *args, **kwargs)
 
         setattr(owner, name, replaced)
         return ours

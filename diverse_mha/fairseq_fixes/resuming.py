@@ -1,8 +1,8 @@
-"""Resuming a run: its starting point, its identity, its position in the epoch, and its end.
+"""Resuming a run: starting point, same options, position in the epoch, stopping point.
 
-fairseq-fixed 0.12.3.1 trains from scratch if the checkpoint to start from is missing, and resumes a
-run as another one. With another number of processes, or other batches, it skips or repeats data. It
-makes one update more of a run that is complete.
+fairseq-fixed 0.12.3.1 trains from scratch if the checkpoint to start from is missing, and resumes
+silently with changed options. With another number of processes or other batches it skips or repeats
+data. A complete run makes one more update.
 """
 
 import logging
@@ -22,13 +22,13 @@ from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
 from diverse_mha.fairseq_fixes.log import NOTHING_LEFT, say_batch, say_length
-from diverse_mha.fairseq_fixes.patch import in_place_of, patched
+from diverse_mha.fairseq_fixes.patch import patch, patched
 
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def same_place(cfg):
+def resume_position(cfg):
     """Let fairseq resume at the same position in the data with any number of processes.
 
     Raises:
@@ -36,31 +36,31 @@ def same_place(cfg):
     """
     load = EpochBatchIterator.load_state_dict
 
-    def load_rescaled(self, place: dict) -> None:
-        batches = place.get("iterations_in_epoch", 0)
+    def load_rescaled(self, position: dict) -> None:
+        batches = position.get("iterations_in_epoch", 0)
         if batches:
-            for name, before in place.get("limits", {}).items():
+            for name, before in position.get("limits", {}).items():
                 now = getattr(cfg.dataset, name)
                 if before != now:
                     given = f"{flag(name)} {now}" if now is not None else f"no {flag(name)}"
                     cure = f"give {flag(name)} {before}" if before is not None else "leave it out"
                     raise OptionError(
-                        f"{given}: not as the epoch was begun; {cure}, or --reset-dataloader"
+                        f"{given}: changed within an epoch; {cure}, or --reset-dataloader"
                     )
         now = cfg.distributed_training.distributed_world_size
-        before = place.get("processes") or now
+        before = position.get("processes") or now
         of_epochs = cfg.optimization.update_freq
         # Resume at the first batch of an update.
-        whole = of_epochs[min(place["epoch"], len(of_epochs)) - 1]
+        whole = of_epochs[min(position["epoch"], len(of_epochs)) - 1]
         rescaled = batches * before // now // whole * whole
         if rescaled != batches:
             logger.info(
-                "processes: %d in the checkpoint, now %d; each goes on after %d batches of the "
+                "processes: %d in the checkpoint, now %d; each continues after %d batches of the "
                 "epoch, not %d",
                 *(before, now, rescaled, batches),
             )
-            place = place | {"iterations_in_epoch": rescaled}
-        load(self, place)
+            position = position | {"iterations_in_epoch": rescaled}
+        load(self, position)
 
     EpochBatchIterator.load_state_dict = load_rescaled
     try:
@@ -70,7 +70,7 @@ def same_place(cfg):
 
 
 def stop_if_done(trainer, path: str, state: dict | None, epochs) -> None:
-    """End a training that has all its updates or epochs, and say so in its last line."""
+    """Stop a training that has all its updates or epochs, and log that in its last line."""
     wanted = trainer.cfg.optimization
     if 0 < wanted.max_update <= trainer.get_num_updates():
         done = f"all {wanted.max_update:,} updates"
@@ -91,9 +91,9 @@ def stop_if_done(trainer, path: str, state: dict | None, epochs) -> None:
     log.addFilter(instead)
 
 
-#: Default of ``--restore-file``, the one name that fairseq looks up in the save folder.
+#: Default of ``--restore-file``, the only name that fairseq looks up in the save folder.
 LAST = "checkpoint_last.pt"
-#: The one option whose checkpoint may lack parts of the model.
+#: The only option whose checkpoint may lack parts of the model.
 FINETUNE = "--finetune-from-model"
 
 
@@ -105,15 +105,15 @@ def check_start(
     *,
     suffix: str = "",
 ) -> tuple[str | None, str]:
-    """Refuse a missing checkpoint to start from.
+    """Raise an error if the checkpoint to start from is missing.
 
     fairseq opens ``--restore-file`` if given, else the run's last checkpoint, else that of
-    ``--continue-once``, else that of ``--finetune-from-model``. ``suffix`` stands before ``.pt``
-    in the names of a model's parts.
+    ``--continue-once``, else that of ``--finetune-from-model``. ``suffix`` precedes ``.pt`` in the
+    names of a model's shards.
 
     Returns:
-        The option that names the checkpoint and its value; None and the run's last checkpoint if
-        that, or nothing, is loaded.
+        (option, path) of the checkpoint; (None, the run's last checkpoint) if that or nothing is
+        loaded.
     """
     exists, last = PathManager.exists, os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
@@ -136,7 +136,7 @@ def check_start(
 
 
 def check_metric(options: Any, metric: str) -> None:
-    """Refuse a metric that is not measured, which ends a training after its first epoch."""
+    """Raise an error for ``--best-checkpoint-metric bleu`` without ``--eval-bleu``."""
     if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
         raise OptionError("--best-checkpoint-metric bleu: is measured with --eval-bleu; add it")
 
@@ -146,7 +146,7 @@ def _part(name: str, suffix: str) -> str:
 
 
 _LEARNING_RATE = ("reset_lr_scheduler", "reset_optimizer")
-#: Groups that define a run, with fairseq's options by which a user confirms a change.
+#: Groups that define a run -> fairseq's options by which a user confirms a change.
 MAKES_A_RUN = {
     "model": (),
     "task": ("reset_dataloader",),
@@ -156,7 +156,7 @@ MAKES_A_RUN = {
     "optimizer": ("reset_optimizer",),
 }
 _LOGGED = ("common", "dataset", "checkpoint", "ema")  # groups whose changes are only logged
-#: Options of speed, memory, places and logging: changes are ignored.
+#: Options of speed, memory, paths and logging: changes are ignored.
 _ANYWHERE = (
     "log_interval log_format log_file no_progress_bar user_dir aim_repo "
     "tensorboard_logdir wandb_project azureml_logging plasma_path num_workers data_buffer_size "
@@ -164,7 +164,7 @@ _ANYWHERE = (
     "reset_dataloader reset_lr_scheduler reset_meters reset_optimizer optimizer_overrides tpu cpu "
     "suppress_crashes"
 ).split()
-#: Options in groups that define a run, whose changes are only logged.
+#: Options of groups that define a run whose changes are only logged.
 _HARMLESS = (
     "checkpoint_activations offload_activations min_params_to_wrap token_loss "
     "report_accuracy dataset_impl fp16_adam_stats use_old_adam rebuild_batches eval_bleu "
@@ -186,11 +186,11 @@ class Change(NamedTuple):
 
 
 def changes(saved: Mapping, now: Mapping) -> Iterator[Change]:
-    """Yield the options that differ, leaving out those that one side lacks."""
+    """Yield the changed options; options missing on one side are skipped."""
     for group in (*MAKES_A_RUN, *_LOGGED):
         before, after = (_options(options.get(group)) for options in (saved, now))
         for name, value in before.items():
-            # A model's name, such as transformer_disagree_small, only stands for options.
+            # A model's name, such as transformer_disagree_small, is a preset of options.
             counts = name not in _ANYWHERE if name != "_name" else group not in ("model", "task")
             counts = counts and (group, name) not in _copied(after)
             if counts and name in after and not _same(group, name, value, after[name]):
@@ -201,27 +201,27 @@ def check_same_run(
     path: str,
     saved: Mapping | None,
     now: Mapping,
-    own: Mapping[str, Collection[str]],
+    method_options: Mapping[str, Collection[str]],
     fits: bool = True,
 ) -> list[Change]:
-    """Refuse to resume with options that make another run, or without a term's plugin.
+    """Refuse to resume a run with changed options, or without a term's plugin.
 
     Args:
-        path: the last checkpoint of the folder.
+        path: the last checkpoint in the folder.
         saved: its options; None if they are not in groups.
         now: options of the training.
-        own: by group, the options of methods, whose change no reset option confirms. Nothing is
-            compared without them.
+        method_options: group -> options of methods, whose change no reset option confirms.
+            Without them nothing is compared.
         fits: whether the checkpoint could be loaded.
 
     Returns:
-        The other changes.
+        The permitted changes.
     """
-    if not saved or not any(own.values()):
+    if not saved or not any(method_options.values()):
         return []
-    found = sorted(changes(saved, now), key=lambda change: not _of_method(change, own))
-    for change in found:
-        if _refused(change, now, own):
+    changed = sorted(changes(saved, now), key=lambda change: not _of_method(change, method_options))
+    for change in changed:
+        if _refused(change, now, method_options):
             name = change.group if change.name == "_name" else change.name
             cure = f"--restore-file {os.path.join(os.path.dirname(path), LAST)}"
             if change.name == "_name" and MAKES_A_RUN[change.group]:
@@ -229,24 +229,28 @@ def check_same_run(
             raise OptionError(
                 f"{path}: trained with {flag(name)} {_text(change.before)}, which is now "
                 f"{_text(change.now)}; give another --save-dir, or, "
-                + (f"if that run is to go on so, {cure}" if fits else f"there, {FINETUNE} {path}")
+                + (
+                    f"to continue that run with the new value, add {cure}"
+                    if fits
+                    else f"there, {FINETUNE} {path}"
+                )
             )
     before, after = saved.get("criterion") or {}, now["criterion"]
-    if own.get("criterion") and before.get("_name") == after.get("_name"):
+    if method_options.get("criterion") and before.get("_name") == after.get("_name"):
         for name, value in before.items():
             off = value in (None, False, "") or same_value(value, 0)
             if name not in after and not off:
                 raise OptionError(
-                    f"{path}: trained with {flag(name)} {value}, which nothing registers now; give "
-                    "the --user-dir of that training"
+                    f"{path}: trained with {flag(name)} {value}, which is no longer registered; "
+                    "give the --user-dir of that training"
                 )
-    return found
+    return changed
 
 
 def compare_runs(
     trainer, option: str | None, path: str, read: Mapping, fits: bool = True
 ) -> list[Change]:
-    """Return the changes of a resumed run; refuse another one (see :func:`check_same_run`)."""
+    """Return the changes of a resumed run; raise an error if they are not permitted."""
     if read.get("path") != path:
         return []
     if option is None:
@@ -261,19 +265,19 @@ def compare_runs(
     return list(changes(read["cfg"] or {}, trainer.cfg))
 
 
-def say_changes(path: str, found: Collection[Change]) -> None:
+def say_changes(path: str, changed: Collection[Change]) -> None:
     """Log changed options in one line."""
-    if found:
-        text = "%s goes on with other settings than it was trained with: %s"
-        logger.warning(text, path, "; ".join(map(str, found)))
+    if changed:
+        text = "%s: resumed with changed options: %s"
+        logger.warning(text, path, "; ".join(map(str, changed)))
 
 
-def _of_method(change: Change, own: Mapping[str, Collection[str]]) -> bool:
-    return change.name in own.get(change.group, ()) or change[:2] == ("common", "seed")
+def _of_method(change: Change, method_options: Mapping[str, Collection[str]]) -> bool:
+    return change.name in method_options.get(change.group, ()) or change[:2] == ("common", "seed")
 
 
-def _refused(change: Change, now: Mapping, own: Mapping[str, Collection[str]]) -> bool:
-    if _of_method(change, own):
+def _refused(change: Change, now: Mapping, method_options: Mapping[str, Collection[str]]) -> bool:
+    if _of_method(change, method_options):
         return True
     group, name = change[:2]
     if group not in MAKES_A_RUN or name in _HARMLESS or (group == "optimization" and name != "lr"):
@@ -285,7 +289,7 @@ def _refused(change: Change, now: Mapping, own: Mapping[str, Collection[str]]) -
 
 
 def _options(group: Any) -> Mapping:
-    """Return a group's options; fairseq's older models hold them among all others."""
+    """Return a group's options; for models without groups, those of the model among all options."""
     if isinstance(group, Namespace):
         parts = ("encoder_", "decoder_", "share_", "dropout", "activation_", "attention_")
         return {name: value for name, value in vars(group).items() if name.startswith(parts)}
@@ -294,7 +298,7 @@ def _options(group: Any) -> Mapping:
 
 def _same(group: str, name: str, before: Any, now: Any) -> bool:
     if group == "task" and None in (before, now):
-        return True  # languages that fairseq infers
+        return True  # fairseq infers the languages
     if (group, name) == ("optimizer", "_name") and {before, now} == {"adam", "fused_adam"}:
         return True  # same formula and state
     if name == "data":
@@ -304,7 +308,7 @@ def _same(group: str, name: str, before: Any, now: Any) -> bool:
 
 
 def _copied(options: Mapping) -> list[tuple[str, str]]:
-    """Return options that are only copies of others."""
+    """Return options that are copies of others."""
     copies = [("optimizer", "lr"), ("lr_scheduler", "lr")]
     # A cosine schedule depends on the number of updates unless it has a period.
     if (options.get("lr_period_updates") or 0) > 0:
@@ -316,7 +320,7 @@ def _text(value: Any) -> str:
     return str(value).strip("[]()")
 
 
-@in_place_of(checkpoint_utils, "load_checkpoint")
+@patch(checkpoint_utils, "load_checkpoint")
 def check_and_load(load, cfg, trainer, **passed):
     """Check a training, then load its checkpoint.
 
@@ -330,8 +334,8 @@ def check_and_load(load, cfg, trainer, **passed):
     check_readable(trainer.cfg)
     if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
         raise OptionError(
-            f"--save-dir {cfg.save_dir}: another training is at work there; wait for it to "
-            "end, or name another"
+            f"--save-dir {cfg.save_dir}: in use by another training; wait for it to end, or "
+            "give another"
         )
     # A sweep runs several trainings in one process: forget the best score and --patience's count.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
@@ -360,12 +364,12 @@ def check_and_load(load, cfg, trainer, **passed):
         warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
         with (
             warm,
-            same_place(trainer.cfg),
+            resume_position(trainer.cfg),
             patched(checkpoint_utils, "load_checkpoint_to_cpu", recorded),
         ):
             loaded = load(cfg, trainer, **passed)
     except Exception as error:
-        # A changed option explains more than the error.
+        # Report a changed option instead, if there is one.
         compare_runs(trainer, option, path, read, fits=False)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
             raise OptionError(f"{path}: {error}") from error

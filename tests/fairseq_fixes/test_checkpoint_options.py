@@ -46,12 +46,12 @@ def test_equals_eval_on_plain_values(text):
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:30])
-def test_refuses_all_else(text):
+def test_code_is_refused(text):
     with pytest.raises(OptionError, match="; refused$"):
         evaluate_option(text)
 
 
 @pytest.mark.parametrize("value", [None, 3, [1], b"1"], ids=repr)
-def test_what_is_no_text_is_refused_as_by_eval(value):
+def test_non_strings_are_refused_like_eval(value):
     with pytest.raises(TypeError):
         evaluate_option(value)

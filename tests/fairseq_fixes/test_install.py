@@ -28,7 +28,7 @@ from diverse_mha.fairseq_fixes import checkpoints, log, resuming
 from tests.fairseq_fixes.training import training
 
 
-def test_nothing_that_runs_code_is_listed():
+def test_safe_globals_run_no_code():
     listed = [i[0] if isinstance(i, tuple) else i for i in checkpoints.plain_classes()]
     functions = [item for item in listed if not isinstance(item, type)]
     names = {getattr(item, "__name__", str(item)) for item in functions}
@@ -36,7 +36,7 @@ def test_nothing_that_runs_code_is_listed():
 
 
 @pytest.mark.parametrize("folder", ["core", "_core"])
-def test_plain_values_of_fairseqs_checkpoints_load_of_either_numpy(folder, tmp_path):
+def test_plain_values_of_numpy_1_and_2_load(folder, tmp_path):
     state = {"args": argparse.Namespace(arch="transformer"), "model": {"weight": torch.ones(2)}}
     state |= {"best": np.float64(3.0), "bleu": np.array([1.5, 2.0])}
     torch.save(state, tmp_path / "new.pt")
@@ -54,7 +54,7 @@ def test_plain_values_of_fairseqs_checkpoints_load_of_either_numpy(folder, tmp_p
     assert loaded["args"].arch == "transformer"
 
 
-def test_a_whole_file_that_does_not_load_is_not_called_cut_off(tmp_path):
+def test_complete_file_that_fails_to_load_is_not_called_truncated(tmp_path):
     torch.save({"extra_state": {}}, tmp_path / "checkpoint.pt")
     with pytest.raises(
         ValueError,
@@ -76,7 +76,7 @@ def full_disk(size: int):
 
 @pytest.mark.parametrize("size", [0, 1, 700, 20_000])
 @pytest.mark.parametrize("copied", [False, True], ids=["saved", "copied"])
-def test_a_full_disk_leaves_the_checkpoint_that_was_there(copied, size, tmp_path):
+def test_full_disk_keeps_the_existing_checkpoint(copied, size, tmp_path):
     last, new = str(tmp_path / "checkpoint_last.pt"), str(tmp_path / "checkpoint1.pt")
     checkpoint_utils.torch_persistent_save({"weight": torch.zeros(10_000)}, last)
     checkpoint_utils.torch_persistent_save({"weight": torch.ones(10_000)}, new)
@@ -93,7 +93,7 @@ def test_a_full_disk_leaves_the_checkpoint_that_was_there(copied, size, tmp_path
     assert sorted(os.listdir(tmp_path)) == ["checkpoint1.pt", "checkpoint_last.pt"]
 
 
-def test_a_copy_replaces_and_is_complete(tmp_path):
+def test_copies_are_atomic(tmp_path):
     source, target = str(tmp_path / "checkpoint1.pt"), str(tmp_path / "checkpoint_last.pt")
     checkpoint_utils.torch_persistent_save({"weight": torch.ones(10_000)}, source)
     (tmp_path / "checkpoint_last.pt").write_bytes(b"of before")
@@ -103,7 +103,7 @@ def test_a_copy_replaces_and_is_complete(tmp_path):
     ).read_bytes()
 
 
-def test_other_errors_of_saving_keep_their_traceback(tmp_path):
+def test_unrelated_errors_of_saving_keep_their_traceback(tmp_path):
     with pytest.raises((AttributeError, TypeError, pickle.PicklingError)):
         checkpoint_utils.torch_persistent_save({"f": lambda: 0}, str(tmp_path / "checkpoint.pt"))
     assert not list(tmp_path.iterdir())
@@ -133,7 +133,7 @@ class Samples(FairseqDataset):
 
 @pytest.mark.parametrize("task", ["translation", "exact_translation", "sentence_classification"])
 @pytest.mark.parametrize("count", [3, 8, 10])
-def test_all_samples_are_read_and_in_training_no_other_batch_changes(task, count):
+def test_all_examples_are_read_and_other_batches_unchanged(task, count):
     """Whatever the subset is called: fairseq's Trainer asks for it in a way of its own."""
     task = TASK_REGISTRY[task].__new__(TASK_REGISTRY[task])
     FairseqTask.__init__(task, None)
@@ -146,7 +146,7 @@ def test_all_samples_are_read_and_in_training_no_other_batch_changes(task, count
     assert len(trained.first_batch) == min(count, 8)
 
 
-def test_the_trainer_says_how_to_shuffle_groups_for_training_alone():
+def test_trainer_passes_grouped_shuffling_only_in_training():
     training, validation = (
         inspect.getsource(method)
         for method in (Trainer.get_train_iterator, Trainer.get_valid_iterator)
@@ -155,7 +155,7 @@ def test_the_trainer_says_how_to_shuffle_groups_for_training_alone():
 
 
 @pytest.mark.parametrize("kind", [FairseqTask, LegacyFairseqTask])
-def test_an_example_that_is_too_long_is_named(kind):
+def test_too_long_example_is_reported(kind):
     task, dataset = kind(argparse.Namespace(data="bin")), mock.Mock()
     task.datasets["valid"] = dataset
     dataset.filter_indices_by_size.return_value = np.arange(2), [2]
@@ -170,7 +170,7 @@ def test_an_example_that_is_too_long_is_named(kind):
     assert kept.tolist() == [0, 1]
 
 
-def test_validation_has_the_same_batches_each_time(monkeypatch):
+def test_validation_batches_are_the_same_every_time(monkeypatch):
     task = TASK_REGISTRY["exact_translation"].__new__(TASK_REGISTRY["exact_translation"])
     FairseqTask.__init__(task, argparse.Namespace(rebuild_batches=True))
     batches = task.get_batch_iterator(Samples(), max_tokens=4)
@@ -183,11 +183,11 @@ def test_validation_has_the_same_batches_each_time(monkeypatch):
     ("metric", "task", "message"),
     [
         ("bleu", {"eval_bleu": False}, "--best-checkpoint-metric bleu: is measured with --eval"),
-        ("loss", {"_name": "masked_lm"}, "--task masked_lm: its checkpoints could not be read"),
+        ("loss", {"_name": "masked_lm"}, "--task masked_lm is not supported"),
         ("bleu", {"_name": "exact_translation", "eval_bleu": True}, None),
     ],
 )
-def test_what_would_cost_a_training_is_said_before_it(metric, task, message, tmp_path):
+def test_fatal_settings_are_refused_before_training(metric, task, message, tmp_path):
     config, trainer = training(tmp_path)
     config.best_checkpoint_metric, trainer.cfg.task = metric, argparse.Namespace(**task)
     expected = pytest.raises(ValueError, match=message) if message else nullcontext()
@@ -195,7 +195,7 @@ def test_what_would_cost_a_training_is_said_before_it(metric, task, message, tmp
         checkpoint_utils.load_checkpoint(config, trainer)
 
 
-def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
+def test_best_score_is_reset_between_trainings(tmp_path):
     from fairseq_cli.train import should_stop_early
 
     checkpoint_utils.save_checkpoint.best = should_stop_early.best = 1.0
@@ -218,9 +218,7 @@ def test_the_best_score_of_a_training_is_not_that_of_the_next(tmp_path):
         (0, 2, "has all 2 epochs: nothing is left to train"),
     ],
 )
-def test_what_is_left_to_train_is_said_and_no_more_is_trained(
-    updates, epochs, said, tmp_path, caplog
-):
+def test_remaining_updates_are_logged_and_not_exceeded(updates, epochs, said, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     config, trainer = training(tmp_path)
     (tmp_path / "checkpoint_last.pt").touch()
@@ -264,7 +262,7 @@ def test_the_time_left_is_logged_after_5_and_100_updates(
 
 
 @pytest.mark.parametrize(("before", "warned"), [(1, True), (2, False), (None, False)])
-def test_the_batch_of_an_update_is_logged_and_its_change(before, warned, caplog):
+def test_batch_of_an_update_and_its_change_are_logged(before, warned, caplog):
     caplog.set_level(logging.INFO)
 
     def options(processes):
@@ -286,7 +284,7 @@ def test_the_batch_of_an_update_is_logged_and_its_change(before, warned, caplog)
     assert caplog.messages == said
 
 
-def test_fp16_without_a_gpu_is_refused_before_anything_is_written(monkeypatch):
+def test_fp16_without_a_gpu_is_refused_before_writing(monkeypatch):
     from fairseq_cli.train import main
 
     common = {"cpu": False, "fp16": True, "memory_efficient_fp16": False}
@@ -295,7 +293,7 @@ def test_fp16_without_a_gpu_is_refused_before_anything_is_written(monkeypatch):
         distributed_utils.call_main(DictConfig({"common": common}), main)
 
 
-def test_a_run_that_goes_on_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
+def test_resumed_run_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
     config, trainer = training(tmp_path)
     last, saved = str(tmp_path / "checkpoint_last.pt"), {"common": {"seed": 1}}
     read = [last]
@@ -332,7 +330,7 @@ def test_validation_parses_its_options_without_a_task(monkeypatch):
         ("sentence_classifier", "language_modeling", "sentence_classification"),
     ],
 )
-def test_a_model_on_a_task_that_is_not_its_own_is_refused(arch, task, wanted):
+def test_model_on_another_task_is_refused(arch, task, wanted):
     words = ["bin", "--arch", arch, "--task", task]
     message = f"^--arch {arch}: does not go with --task {task}; give --task {wanted}$"
     with pytest.raises(ValueError, match=message):
@@ -342,7 +340,7 @@ def test_a_model_on_a_task_that_is_not_its_own_is_refused(arch, task, wanted):
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_cudnns_attention_is_left_out_unless_asked_for(kept, monkeypatch):
+def test_cudnn_attention_is_disabled_by_default(kept, monkeypatch):
     name = "diverse_mha.fairseq_fixes.speed"
     before = torch.backends.cuda.cudnn_sdp_enabled()
     monkeypatch.setenv("DIVERSE_MHA_CUDNN_ATTENTION", str(int(kept)))

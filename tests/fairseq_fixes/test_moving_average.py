@@ -10,7 +10,7 @@ from tests.toy import build_ours
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_tied_table_decays_once(exact, dtype):
+def test_tied_weights_decay_once(exact, dtype):
     model = build_ours(share_all_embeddings=True).to(dtype)
     average = build_ema(model, EMAConfig(store_ema=True, ema_decay=0.5, ema_fp32=exact), "cpu")
     before = {name: value.clone() for name, value in average.get_model().state_dict().items()}

@@ -12,7 +12,7 @@ from fairseq.data.iterators import EpochBatchIterator
 
 import diverse_mha  # noqa: F401  which mends fairseq's tasks
 from diverse_mha.fairseq_fixes.checkpoints import note_processes
-from diverse_mha.fairseq_fixes.resuming import same_place
+from diverse_mha.fairseq_fixes.resuming import resume_position
 
 
 class Numbers(FairseqDataset):
@@ -54,19 +54,19 @@ def rest(state, processes, update_freq):
     note_processes(state)
     read = []
     for iterator in iterators(processes):
-        with same_place(config(processes, update_freq)):
+        with resume_position(config(processes, update_freq)):
             iterator.load_state_dict(copy.deepcopy(state["extra_state"]["train_iterator"]))
         read += [batch.item() for batch in iterator.next_epoch_itr()]
     return read
 
 
 @pytest.mark.parametrize(("before", "batches", "now"), [(1, 16, 8), (4, 5, 2), (2, 10, 4)])
-def test_another_number_of_processes_goes_on_at_the_place_in_the_data(before, batches, now):
+def test_resume_with_other_process_count_keeps_the_position(before, batches, now):
     state, read = saved(before, batches)
     assert sorted(read + rest(state, now, [1])) == list(range(24))
 
 
-def test_an_update_begins_with_all_its_batches(caplog):
+def test_resumed_update_starts_at_its_first_batch(caplog):
     """Else, at the end of an epoch, there can be none to begin with, and fairseq fails."""
     caplog.set_level(logging.INFO)
     state, read = saved(2, 5)
@@ -74,11 +74,11 @@ def test_an_update_begins_with_all_its_batches(caplog):
     assert len(rest(state, 1, [7, 4])) == 17 and len(rest(state, 1, [4, 7])) == 16
     assert len(rest(saved(1, 3)[0], 1, [2])) == 22, "of a larger update"
     assert caplog.messages[0] == (
-        "processes: 2 in the checkpoint, now 1; each goes on after 7 batches of the epoch, not 5"
+        "processes: 2 in the checkpoint, now 1; each continues after 7 batches of the epoch, not 5"
     )
 
 
-def test_a_checkpoint_that_does_not_say_its_processes_is_taken_as_it_is():
+def test_checkpoint_without_process_count_is_not_rescaled():
     state, _ = saved(2, 5, cfg=False)
     assert len(rest(state, 1, [1])) == 24 - 5
     note_processes({"model": {}})  # nor is one without a place refused
@@ -89,7 +89,7 @@ def test_other_batches_are_refused_within_an_epoch():
     state["cfg"]["dataset"] = {"max_tokens": 60, "batch_size": None}
     note_processes(state)
     place = state["extra_state"]["train_iterator"]
-    begun = "not as the epoch was begun; give --max-tokens 60, or --reset-dataloader$"
+    begun = "changed within an epoch; give --max-tokens 60, or --reset-dataloader$"
     for now, message in (
         (60, None),
         (70, f"^--max-tokens 70: {begun}"),
@@ -97,5 +97,5 @@ def test_other_batches_are_refused_within_an_epoch():
     ):
         cfg = config(2, [1], dataset=SimpleNamespace(max_tokens=now, batch_size=None))
         expected = pytest.raises(ValueError, match=message) if message else nullcontext()
-        with same_place(cfg), expected:
+        with resume_position(cfg), expected:
             iterators(2)[0].load_state_dict(copy.deepcopy(place))

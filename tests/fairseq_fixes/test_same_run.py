@@ -35,10 +35,13 @@ UNLIKE = {**LIKE, "disagreement_on": "encoder,decoder"}
             "--hsic-weight 0.0, .* now 1e-07",
         ),
         # fairseq puts the suffix into what it is given.
-        ({"model": {"drophead": 0.0}}, f"--drophead 0.1, .* or, if .* --restore-file run/{LAST}$"),
+        (
+            {"model": {"drophead": 0.0}},
+            f"--drophead 0.1, .* or, to continue .* --restore-file run/{LAST}$",
+        ),
     ],
 )
-def test_a_run_does_not_go_on_as_another(changed, named):
+def test_resume_with_changed_options_is_refused(changed, named):
     path = "run/checkpoint_last-b.pt"
     now = {**SAVED, "criterion": {**TERMS_SAVED, "hsic_weight": 0, "newer": 5}, **changed}
     check_same_run(path, SAVED, now, {"criterion": (), "model": ()})  # stock fairseq's
@@ -51,12 +54,12 @@ def test_a_run_does_not_go_on_as_another(changed, named):
 
 
 @pytest.mark.parametrize("off", ["0.0", 0.0, None, False, ""])
-def test_a_run_does_not_go_on_without_the_plugin_of_its_term(off):
+def test_resume_without_the_terms_plugin_is_refused(off):
     begun = {"common": {"seed": 1}, "criterion": {**TERMS_SAVED, "balance_weight": off}}
     now = {**SAVED, "criterion": {**TERMS_SAVED}}
     check_same_run("run/checkpoint_last.pt", begun, now, OWN)  # a term that is off
     begun["criterion"]["balance_weight"] = "0.5"
-    with pytest.raises(OptionError, match="--balance-weight 0.5, which nothing registers"):
+    with pytest.raises(OptionError, match="--balance-weight 0.5, which is no longer registered"):
         check_same_run("run/checkpoint_last.pt", begun, now, OWN)
     check_same_run("run/checkpoint_last.pt", begun, now, {"criterion": ()})  # stock fairseq's
     now["criterion"]["_name"] = "another"  # whose options are others
@@ -83,7 +86,7 @@ OTHERS = [
     (
         "optimizer",
         {"_name": "nag"},
-        "--optimizer adam, which is now nag; .* go on so, --reset-optimizer$",
+        "--optimizer adam, which is now nag; .* new value, add --reset-optimizer$",
     ),
     ("optimizer", {"adam_betas": [0.9, 0.999]}, "--adam-betas"),
     ("lr_scheduler", {"warmup_updates": 10}, "--warmup-updates 500"),
@@ -117,7 +120,7 @@ def changed(tmp_path, group, options, checkpoint=()):
 
 
 @pytest.mark.parametrize(("group", "options", "named"), OTHERS)
-def test_what_makes_it_another_run_is_refused_unless_it_is_meant(group, options, named, tmp_path):
+def test_changed_run_needs_confirmation(group, options, named, tmp_path):
     (tmp_path / "data").mkdir()
     path = "run/checkpoint_last.pt"
     with pytest.raises(OptionError, match=named):
@@ -130,21 +133,21 @@ def test_what_makes_it_another_run_is_refused_unless_it_is_meant(group, options,
         assert found[:2] == (group, next(iter(options)))
 
 
-def test_data_that_were_moved_are_the_same(tmp_path):
+def test_moved_data_is_accepted(tmp_path):
     saved, now = changed(tmp_path, "task", {"data": "OTHER"})
     assert [change.name for change in check_same_run("run/a.pt", saved, now, OWN)] == ["data"]
 
 
 @pytest.mark.parametrize("group", ALIKE)
-def test_what_changes_nothing_is_not_said(group, tmp_path):
+def test_harmless_changes_are_not_logged(group, tmp_path):
     assert not list(changes(*changed(tmp_path, group, ALIKE[group])))
 
 
-def test_what_else_changed_is_said_in_one_line(tmp_path, caplog):
+def test_permitted_changes_are_logged_in_one_line(tmp_path, caplog):
     saved, now = changed(tmp_path, "optimization", {"max_update": 200, "update_freq": [2]})
     now["dataset"] = {"max_tokens": 4000, "num_workers": 1}
     say_changes("run/a.pt", check_same_run("run/a.pt", saved, now, OWN))
     assert caplog.messages == [
-        "run/a.pt goes on with other settings than it was trained with: max_update 100, now 200; "
+        "run/a.pt: resumed with changed options: max_update 100, now 200; "
         "update_freq 1, now 2; max_tokens 2000, now 4000"
     ]

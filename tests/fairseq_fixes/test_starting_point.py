@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_start_that_is_not_there_is_refused(case, folder):
+def test_missing_checkpoint_to_start_from_is_refused(case, folder):
     given, message = CASES[case]
     options = {**OPTIONS, **given}
     suffix = options.pop("suffix", "")
@@ -66,7 +66,7 @@ def test_a_start_that_is_not_there_is_refused(case, folder):
     assert (folder / path).exists() == (case not in ("nothing-given", "last-of-a-part"))
 
 
-def test_the_options_of_a_plugin_make_a_method_too(monkeypatch):
+def test_plugin_options_count_as_method_options(monkeypatch):
     """It registers when all of ours is imported."""
     for registry, which in ((TERMS, criterion()), (AGGREGATION, build_ours())):
         options = make_dataclass("Options", [("mine_start", float, option(1.0, "of mine"))])

@@ -37,7 +37,7 @@ def write(path, extra):
         ({"save_interval_updates": 20}, [20]),
     ],
 )
-def test_every_interval_has_one_in_epochs_of_ten_updates(tmp_path, options, kept):
+def test_every_save_interval_has_a_checkpoint(tmp_path, options, kept):
     cfg, trainer = training(tmp_path, **options)
     trainer.data_parallel_rank = 0
     trainer.save_checkpoint.side_effect = write

@@ -48,7 +48,7 @@ def test_a_term_of_ones_own_is_trained_on_and_logged(data, tmp_path):
     words[words.index("balance")], term = ROOT / "diverse_mha", words.index("--balance-weight")
     del words[term : term + 4]  # --balance-on, too
     done = run("fairseq_cli.train", *words, *SMALL.split(), cwd=tmp_path, check=False)
-    said = "trained with --balance-weight 0.5, which nothing registers now; give"
+    said = "trained with --balance-weight 0.5, which is no longer registered; give"
     assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
 
 
