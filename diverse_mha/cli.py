@@ -127,7 +127,7 @@ def run(arguments: Sequence[str]) -> int:
         return _import(command).main(arguments[1:]) or 0
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     args = build_parser(chosen).parse_args(arguments)
-    args.words = list(arguments)  # for commands that record how they were called
+    args.words = list(arguments)  # for commands that record their command line
     return args.run(args)
 
 

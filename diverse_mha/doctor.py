@@ -59,7 +59,7 @@ class Check(NamedTuple):
     """A line of the report."""
 
     name: str
-    look: Callable[[], str]  # returns what is there, or raises
+    look: Callable[[], str]  # returns the finding, or raises an error
     purpose: str = ""
     cure: str = REINSTALL
 
@@ -91,18 +91,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha doctor``."""
-    on_import.cancel("fairseq")  # registering is a check of its own
+    on_import.cancel("fairseq")  # registration is checked separately
     failed = []
     for check in checks():
         serves, status, cure = f" ({check.purpose})" if check.purpose else "", "ok", ""
         try:
-            found = check.look()
+            finding = check.look()
         except Exception as error:
             failed.append(check.name)
-            status, found = "FAILED", f"{type(error).__name__}: {error}".partition("\n")[0]
+            status, finding = "FAILED", f"{type(error).__name__}: {error}".partition("\n")[0]
             missing = getattr(error, "name", None) in ("torch", "fairseq")  # nothing to rebuild
             cure = f"; {REINSTALL if missing else check.cure}"
-        print(f"{status:8}{check.name:36}{found}{serves}{cure}", flush=True)
+        print(f"{status:8}{check.name:36}{finding}{serves}{cure}", flush=True)
     print(f"\nFailed: {', '.join(failed)}." if failed else "\nAll that is needed works.")
     return 1 if failed else 0
 
@@ -133,7 +133,7 @@ def _fairseq() -> str:
 
 
 def _recipe() -> str:
-    """Compose a recipe, and put it over fairseq's options as a training does."""
+    """Compose a recipe and merge it into fairseq's options, as a training does."""
     from fairseq.dataclass.utils import merge_with_parent
     from fairseq.models import MODEL_DATACLASS_REGISTRY
     from fairseq.registry import REGISTRIES
@@ -170,7 +170,7 @@ def _load(module: str) -> str:
 
 
 def _registered(module: str, registry: str) -> str:
-    """Name what this package has put into one of fairseq's registries."""
+    """Return the names that this package has registered with fairseq."""
     diverse_mha.register()
     found = getattr(importlib.import_module(module), registry).items()
     names = sorted(name for name, cls in found if cls.__module__.startswith("diverse_mha."))

@@ -75,7 +75,7 @@ def test_doctor_finds_this_environment_sound(capsys):
     assert re.search("^ok +architectures .*transformer_disagree,", report, re.M)
 
 
-def test_doctor_reports_a_broken_fairseq_and_goes_on(monkeypatch, capsys):
+def test_doctor_reports_a_broken_fairseq_and_continues(monkeypatch, capsys):
     # None in sys.modules makes the import fail, as an absent or broken package does.
     for name in ("fairseq", "fairseq.models"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -102,7 +102,7 @@ def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
     assert "--hsic-weight  (default: 0.0)" in criterion and "--token-loss" in criterion
 
 
-def test_a_name_that_is_not_ours_is_refused_with_one_that_is():
+def test_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(UserError, match="transformer_codas: no model, .* transformer_coda,") as bad:
         cli.run(["options", "transformer_codas"])
     assert "\n" not in str(bad.value)
@@ -114,7 +114,7 @@ def test_a_command_that_needs_a_clone_says_so_without_one(monkeypatch, tmp_path)
         cli.run(["reproduce", "--list"])
 
 
-def test_doctor_fails_where_recipes_do_not_compose(monkeypatch):
+def test_doctor_fails_if_recipes_do_not_compose(monkeypatch):
     from fairseq.dataclass import utils
 
     def fail(*_):

@@ -1,4 +1,4 @@
-"""Files written whole or not at all; folders of the package; checks of input and output paths."""
+"""Files: atomic writes, paths of the package, checks of input and output paths."""
 
 import hashlib
 import json

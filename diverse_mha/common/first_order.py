@@ -1,4 +1,4 @@
-"""Refuses second derivatives of backward passes written by hand."""
+"""Raises an error for second derivatives of hand-written backward passes."""
 
 import functools
 from collections.abc import Callable
@@ -15,11 +15,11 @@ def first_order_only(backward: Callable) -> Callable:
 
     @functools.wraps(backward)
     def checked(ctx, *grads):
-        if torch.is_grad_enabled():  # in a backward pass this says create_graph
+        if torch.is_grad_enabled():  # in a backward pass: create_graph=True
             name = type(ctx).__name__.removesuffix("Backward").lstrip("_")
             raise RuntimeError(
-                f"{name}: create_graph=True: second derivatives are not there; leave create_graph "
-                "out, or detach what needs none"
+                f"{name}: create_graph=True: second derivatives are not implemented; leave "
+                "create_graph out, or detach the inputs"
             )
         return backward(ctx, *grads)
 

@@ -1,4 +1,4 @@
-"""Old names of options and tasks, found in checkpoints and runs of the published study."""
+"""Renamed options and tasks: translates checkpoints and settings of the published study."""
 
 from argparse import Namespace
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import Any
 
 from omegaconf import OmegaConf, open_dict
 
-#: Old and new names of options, by group of the configuration.
+#: Config group -> old name -> new name of an option.
 OPTIONS = {"model": {"cascade": "logits"}}
-#: Old and new values, by group and option.
+#: (Config group, option) -> old value -> new value.
 VALUES = {
     ("task", "_name"): {
         "diverse_translation": "exact_translation",
@@ -17,7 +17,7 @@ VALUES = {
     },
     ("criterion", "disagreement_form"): {"printed": "paper"},
 }
-#: Old and new classes of tasks, by whose names a checkpoint keeps their state.
+#: Old name -> new name of a task class; a checkpoint's task state is keyed by it.
 TASKS = {
     "DiverseTranslationTask": "ExactTranslationTask",
     "DiverseLanguageModelingTask": "ExactLanguageModelingTask",
@@ -49,7 +49,7 @@ def _renew_options(options: Any) -> None:
 
 
 def as_published(settings: Mapping[str, Mapping]) -> dict[str, dict]:
-    """Return settings with the old names, which identify published runs."""
+    """Return settings with the old names, by which published runs are identified."""
     settings = {group: dict(values) for group, values in settings.items()}
     for group, names in OPTIONS.items():
         back = {new: old for old, new in names.items()}

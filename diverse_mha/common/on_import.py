@@ -1,4 +1,4 @@
-"""Calls a function once another package has been imported."""
+"""Import callback: calls a function after another package has been imported."""
 
 import sys
 from collections.abc import Callable
@@ -18,12 +18,12 @@ def after_import(name: str, then: Callable[[], None]) -> None:
 
 
 def cancel(name: str) -> None:
-    """Call nothing after the import of ``name``."""
-    sys.meta_path[:] = [one for one in sys.meta_path if getattr(one, "awaited", "") != name]
+    """Remove the callbacks for the import of ``name``."""
+    sys.meta_path[:] = [x for x in sys.meta_path if getattr(x, "awaited", "") != name]
 
 
 class _Finder:
-    """Finds ``name`` as the other finders do, with a loader that ends with a call."""
+    """Meta path finder for ``name``: delegates to the other finders, calls back after loading."""
 
     def __init__(self, name: str, then: Callable[[], None]):
         self.awaited, self.then = name, then
@@ -31,8 +31,8 @@ class _Finder:
     def find_spec(self, name: str, path=None, target=None) -> ModuleSpec | None:
         if name != self.awaited:
             return None
-        others = [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]
-        spec = next(filter(None, (one.find_spec(name, path, target) for one in others)), None)
+        others = [x for x in sys.meta_path if x is not self and hasattr(x, "find_spec")]
+        spec = next(filter(None, (x.find_spec(name, path, target) for x in others)), None)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 

@@ -1,8 +1,8 @@
 """Options and registries of methods.
 
 A method is one file: its code, a plain dataclass of ``option(...)`` fields, and a call of
-``register``. Choices, help texts, checks and the options of models and criterions follow from that;
-``diverse_mha.common.typed`` turns the options into the form that fairseq's parsers read.
+``register``. Choices, help texts, checks and the options of models and criterions are generated
+from it; ``diverse_mha.common.typed`` converts the options for fairseq's parsers.
 """
 
 import importlib
@@ -22,9 +22,9 @@ def flag(name: str) -> str:
 
 
 def as_keys(message: str, keys: Mapping[str, str]) -> str:
-    """Replace options in a message by a recipe's keys; ``keys`` maps option names to keys.
+    """Replace options in a message by a recipe's config keys; ``keys`` maps option names to keys.
 
-    A cure, what follows a semicolon, has ``++key=value``, which fits every recipe.
+    In a cure, the part after a semicolon, the key is an override, ``++key=value``.
     """
 
     def key(option: re.Match) -> str:
@@ -33,10 +33,10 @@ def as_keys(message: str, keys: Mapping[str, str]) -> str:
             return option[0]
         in_cure = ";" in message[: option.start()]
         if in_cure and name.startswith("checkpoint.reset_"):
-            value = " true"  # a flag
+            value = " true"  # an option without value
         return f"++{name}={value.strip()}" if in_cure and value else name + value
 
-    # A value has a digit, a point or a slash, unlike the next word of the sentence.
+    # A value contains a digit, point or slash; the next word of the sentence does not.
     value = r"( (?=\S*[\d./])(?!\w+[.;,]?(?: |$))[^\s,;]+| \d[\w.]*)?"
     return re.sub(rf"(?<![\w-])--([a-z][a-z0-9-]*){value}", key, message)
 
@@ -47,7 +47,7 @@ class Range(NamedTuple):
     Attributes:
         words: their description, as in "must be 1 or more".
         legal: returns True for a legal value.
-        kind: their type, named to Python callers only.
+        kind: name of their type, for Python callers only.
     """
 
     words: str
@@ -97,7 +97,7 @@ def option(
 
 
 def read_options(kind: type, cfg: Any) -> Any:
-    """Return an instance of ``kind`` with values, or else defaults, from ``cfg``.
+    """Return an instance of the dataclass ``kind`` with the values in ``cfg``, or else defaults.
 
     Raises:
         OptionError: for an illegal value.
@@ -114,7 +114,10 @@ def read_options(kind: type, cfg: Any) -> Any:
 
 
 def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
-    """Refuse options that differ from their defaults; ``why`` follows "has no effect"."""
+    """Raise an error for options without effect that differ from their defaults.
+
+    ``why`` follows "has no effect".
+    """
     for f in options:
         value = getattr(cfg, f.name, f.default)
         if _plain(value) != _plain(f.default):
@@ -130,7 +133,7 @@ def _plain(value: Any):
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Say whether two values mean the same: "1" and 1.0, "1,2" and "1, 2"."""
+    """Return True if two values are equal up to their form: "1" and 1.0, "1,2" and "1, 2"."""
     first, second = (list(map(_plain, split_list(str(value)))) for value in (one, other))
     return one == other or first == second
 
@@ -148,7 +151,7 @@ def check_name(option: str, name: str, legal: Iterable[str]) -> str:
 
 
 def parse_names(option: str, value: str | None, legal: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of a comma-separated list in the order of ``legal``; None has none.
+    """Parse a comma-separated list; return the names in the order of ``legal``, () for None.
 
     Raises:
         OptionError: for an unknown or repeated name.
@@ -170,11 +173,11 @@ class NoOptions:
 
 
 class Place(NamedTuple):
-    """Where in a model a module is built.
+    """The position of a module in a model.
 
     Attributes:
         component: ``encoder``, ``cross`` or ``decoder``.
-        side: the stack whose width and heads it has, ``encoder`` or ``decoder``.
+        side: the stack with its width and number of heads, ``encoder`` or ``decoder``.
         number: layer number, from 1.
         embed_dim: C, the width.
         num_heads: H.
@@ -190,7 +193,7 @@ class Place(NamedTuple):
 
 
 def _nothing_to_check(options: Any, place: Place) -> None:
-    """Used by methods whose options go with every place."""
+    """Default check: the options are valid in every place."""
 
 
 @dataclass(frozen=True)
@@ -226,10 +229,10 @@ class Registry:
         self._listeners: list[Callable[[], None]] = []
 
     def register(self, method: Any) -> Any:
-        """Add a method with a ``name`` and ``options``, and return it, as a decorator does.
+        """Register a method with a ``name`` and ``options``; returns it, so usable as a decorator.
 
         Raises:
-            ValueError: if the name, or an option with another declaration, is taken.
+            ValueError: if the name is taken, or an option is declared differently.
         """
         if method.name in self._methods:
             raise ValueError(f"{method.name!r} is registered already")
@@ -247,7 +250,7 @@ class Registry:
         self._listeners.append(listener)
 
     def options(self) -> list[Field]:
-        """Return the options of all methods, each once."""
+        """Return the options of all methods, without duplicates."""
         return _once(f for method in self for f in fields(method.options))
 
     def __iter__(self):
@@ -262,20 +265,20 @@ class Registry:
         return tuple(self._methods)
 
 
-class Chosen(NamedTuple):
-    """A chosen method and its options."""
+class Selection(NamedTuple):
+    """The selected method of a seam, and its options."""
 
     method: Method
     options: Any
 
 
 class Seam(Registry):
-    """A replaceable part of attention, chosen by an option.
+    """Registry of a replaceable part of attention; an option selects the method.
 
     Args:
         name: the option, with underscores.
         default: the default method.
-        about: the option's help; the methods' names follow it.
+        about: help text of the option, followed by the methods' names.
         options: dataclass of further options of the seam, such as the layers.
     """
 
@@ -284,15 +287,15 @@ class Seam(Registry):
         self.name, self.default, self.about, self._own = name, default, about, options
 
     def options(self) -> list[Field]:
-        """Return the choosing option, then the seam's and its methods' options."""
+        """Return the selecting option, then the options of the seam and of its methods."""
         *most, last = [method.help for method in self] or [""]
         listed = f"{', '.join(most)} or {last}" if most else last
         choice = option(self.default, f"{self.about}: {listed}", choices=self.names)
         choice.name, choice.type = self.name, str
         return _once([choice, *fields(self._own), *super().options()])
 
-    def read(self, cfg: Any) -> Chosen:
-        """Return the chosen method and its options.
+    def read(self, cfg: Any) -> Selection:
+        """Return the selected method and its options.
 
         Raises:
             OptionError: for an unknown name, an illegal value or an option without effect.
@@ -303,11 +306,11 @@ class Seam(Registry):
         for f in super().options():
             if f.name not in own:
                 others = [m.name for m in self if f.name in {g.name for g in fields(m.options)}]
-                # The architecture may have set it; giving the default takes it out again.
+                # The architecture may set it; its default on the command line resets it.
                 why = f"with {flag(self.name)} {name}; it goes with {' or '.join(others)}, and "
                 why += f"with any method if it is {f.default}"
                 refuse_idle(cfg, [f], why)
-        return Chosen(chosen, read_options(chosen.options, cfg))
+        return Selection(chosen, read_options(chosen.options, cfg))
 
 
 def _once(options: Iterable[Field]) -> list[Field]:
@@ -315,6 +318,6 @@ def _once(options: Iterable[Field]) -> list[Field]:
 
 
 def import_siblings(package: str, path: Iterable[str]) -> None:
-    """Import every module of a package, so that its files register themselves."""
-    for found in pkgutil.iter_modules(path):
-        importlib.import_module(f"{package}.{found.name}")
+    """Import every module of a package, so that its methods are registered."""
+    for module in pkgutil.iter_modules(path):
+        importlib.import_module(f"{package}.{module.name}")

@@ -1,7 +1,7 @@
-"""One rule for every file that a command writes: replace only its own results.
+"""Output files: a command replaces only its own results.
 
-A result of the same command is replaced. Any other existing file is refused unless ``--force`` is
-given, and a file that the command reads is always refused.
+Any other existing file is refused unless ``--force`` is given. A file that the command reads is
+always refused.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 
-MADE_BY = "made_by"  # key of the command's name in what it writes
+MADE_BY = "made_by"  # key of the command's name in its output
 
 
 def add_force(parser: argparse.ArgumentParser) -> None:
@@ -31,32 +31,32 @@ def check_replaceable(
     inputs: Iterable[str | Path | None] = (),
     force: bool = False,
 ) -> None:
-    """Raise an error if writing ``path`` would destroy something else.
+    """Raise an error if writing ``path`` would overwrite a file of the user's.
 
     Args:
-        option: names the path in messages, such as ``--output``.
+        option: the option of the path, such as ``--output``, for messages.
         path: the file to write.
         is_own: returns True if the existing file is a result of this command.
-        beside: further files that are written, and belong to ``path``.
+        beside: further output files that belong to ``path``.
         inputs: files that the command reads.
-        force: replace files of others.
+        force: replace files that other programs wrote.
     """
     targets = [Path(path), *beside]
-    read = {Path(one).resolve() for one in inputs if one is not None}
+    read = {Path(name).resolve() for name in inputs if name is not None}
     for target in targets:
         if target.resolve() in read:
             raise UserError(f"{option} {target}: is read by this command; give another name")
-    there = [target for target in targets if target.exists()]
-    if force or not there or (targets[0].exists() and is_own(targets[0])):
+    existing = [target for target in targets if target.exists()]
+    if force or not existing or (targets[0].exists() and is_own(targets[0])):
         return
     raise UserError(
-        f"{option} {there[0]}: exists and was not written by this command; give another name, or "
-        "--force"
+        f"{option} {existing[0]}: exists and was not written by this command; give another name, "
+        "or --force"
     )
 
 
 def json_with(*keys: str) -> Callable[[Path], bool]:
-    """Return a function that tells whether a file is a JSON object with all these keys."""
+    """Return a predicate: is a file a JSON object with all these keys?"""
 
     def is_own(path: Path) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""The user's own plugins."""
+"""Plugins of the user (``--user-dir``)."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Child processes that end with this one, locked folders, and facts about the machine."""
+"""Processes: child processes, signals, folder locks; facts about the machine."""
 
 import contextlib
 import fcntl
@@ -18,8 +18,8 @@ from diverse_mha import __version__
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import ROOT, check_folder
 
-_held: dict[str, int] = {}  # by folder, the descriptors that :func:`hold` keeps open
-GRACE_SECONDS = 10  # for a process to end after SIGTERM
+_held: dict[str, int] = {}  # locked folder -> open file descriptor of :func:`hold`
+GRACE_SECONDS = 10  # between SIGTERM and SIGKILL
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -33,10 +33,10 @@ class Interrupted(Exception):
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[Callable[[], None]]:
-    """Note SIGINT, SIGTERM and SIGHUP instead of stopping at once.
+    """Record SIGINT, SIGTERM and SIGHUP instead of stopping at once.
 
     Yields:
-        A function for a waiting loop, which raises :class:`Interrupted` after a signal.
+        A function for a waiting loop that raises :class:`Interrupted` after a signal.
     """
     came: list[int] = []
 
@@ -50,7 +50,7 @@ def stoppable() -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise SystemExit, so that this process cleans up."""
+    """Raise SystemExit on SIGTERM and SIGHUP, so that this process cleans up."""
 
     def end_now(number: int, _) -> NoReturn:
         raise SystemExit(128 + number)
@@ -61,7 +61,7 @@ def ended_in_order() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _handled(numbers: Sequence[int], handler: Callable) -> Iterator[None]:
-    # nohup ignores SIGHUP, which stays so.
+    # Keep SIGHUP ignored under nohup.
     hung_up = signal.SIGHUP if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else None
     before = {n: signal.signal(n, handler) for n in numbers if n is not hung_up}
     try:
@@ -74,17 +74,17 @@ def _handled(numbers: Sequence[int], handler: Callable) -> Iterator[None]:
 def import_path() -> dict[str, str]:
     """Return environment variables with which Python imports this copy of the package."""
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # Otherwise ``-m`` looks into the current folder first, which may hold another copy.
+    # Without it ``-m`` searches the current folder first, which may contain another copy.
     return {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(path)}
 
 
 class Command:
-    """A process that leads its own session, so that Ctrl-C reaches this process alone.
+    """A child process in its own session, so that Ctrl-C reaches only this process.
 
     Starts a command line with the options of ``subprocess.Popen``.
 
     Attributes:
-        code: The exit code as in a shell (128 + number of a signal); None while it runs.
+        code: exit code as in a shell (128 + number of a signal); None while it runs.
     """
 
     def __init__(self, words: Sequence[str], **options):
@@ -93,7 +93,7 @@ class Command:
         self.code: int | None = None
 
     def ended(self) -> bool:
-        """Say whether it has ended."""
+        """Return True if the process has ended."""
         if self.code is None and (code := self._process.poll()) is not None:
             self.code = code if code >= 0 else 128 - code
         return self.code is not None
@@ -105,9 +105,9 @@ def end(
     grace: float = GRACE_SECONDS,
     gently: signal.Signals = signal.SIGTERM,
 ) -> None:
-    """End commands and all their children: signal ``gently``, up to ``grace`` seconds, SIGKILL.
+    """Terminate commands with their children: signal ``gently``, wait up to ``grace`` s, SIGKILL.
 
-    SIGKILL comes in any case, as a command may end before its children.
+    SIGKILL is always sent, because a command may end before its children.
     """
     for number in (gently, signal.SIGKILL):
         for command in commands:
@@ -120,15 +120,14 @@ def end(
 
 @contextlib.contextmanager
 def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
-    """Lock a folder, made if missing, for this process.
+    """Lock a folder for this process; it is created if missing.
 
     Raises:
-        UserError: if another process holds it, or if it is given by ``option`` and cannot be
-            written to.
+        UserError: another process has locked it, or ``option`` is given and it is not writable.
     """
     from filelock import FileLock, Timeout
 
-    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq opens all loggers
+    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq sets the root level to INFO
     if option is not None:
         check_folder(option, folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -144,11 +143,11 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
 
 
 def hold(folder: str | os.PathLike) -> bool:
-    """Lock a folder, without a file in it, until this process ends; forks do not inherit it.
+    """Lock a folder until this process ends, without a lock file; forks do not inherit the lock.
 
     Returns:
-        False if another process holds it. True as well where nothing can be locked: a missing
-        folder, or a file system without locks.
+        False if another process has locked it. Also True if it cannot be locked: a missing folder,
+        or a file system without locks.
     """
     path = os.path.realpath(folder)
     if path in _held or not os.path.isdir(path):
@@ -178,7 +177,7 @@ IMITATED_BFLOAT16 = (
 
 
 def cores() -> int:
-    """Count the cores that this process may use."""
+    """Return the number of cores available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -197,9 +196,9 @@ def processor() -> str:
 
 
 def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | None:
-    """Say whether the processor has arithmetic for bfloat16; None if unknown.
+    """Return True if the processor computes in bfloat16; None if unknown.
 
-    ``DIVERSE_MHA_BFLOAT16=0`` or ``1`` overrides what the processor says.
+    ``DIVERSE_MHA_BFLOAT16=0`` or ``1`` overrides the detection.
     """
     if (given := os.environ.get("DIVERSE_MHA_BFLOAT16", "")) in ("0", "1"):
         return given == "1"
@@ -213,22 +212,22 @@ def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | No
 
 
 def installed(*names: str) -> dict[str, str]:
-    """Return the versions of the named distributions that are installed."""
+    """Return distribution -> version of those that are installed."""
     import importlib.metadata  # slow
 
-    found = {}
+    by_name = {}
     for name in names:
         try:
-            found[name] = importlib.metadata.version(name)
+            by_name[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return by_name
 
 
 def resident_bytes() -> tuple[int, int]:
-    """Return this process's resident bytes now and at the peak; outside Linux the peak twice.
+    """Return this process's current and peak resident bytes; outside Linux the peak twice.
 
-    On Linux ``ru_maxrss`` would start at the peak of the parent process.
+    On Linux ``ru_maxrss`` starts at the peak of the parent process, so it is not used.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -243,12 +242,12 @@ def resident_bytes() -> tuple[int, int]:
 
 
 def versions() -> dict:
-    """Return the versions that a result depends on and, in a clone, the commit."""
-    found = {"python": platform.python_version(), "diverse_mha": __version__}
-    found |= installed("torch", "numpy", "fairseq", "fairseq-fixed")
+    """Return the versions of Python and libraries, and in a clone the commit."""
+    result = {"python": platform.python_version(), "diverse_mha": __version__}
+    result |= installed("torch", "numpy", "fairseq", "fairseq-fixed")
     if (ROOT / ".git").exists() and shutil.which("git"):
         words = "describe --always --exclude=* --dirty --abbrev=40".split()  # ignores tags
         done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
         if done.returncode == 0:
-            found["git_commit"] = done.stdout.strip()
-    return found
+            result["git_commit"] = done.stdout.strip()
+    return result

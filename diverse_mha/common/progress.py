@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, elsewhere a line every half minute."""
+"""Progress of long computations: a bar on a terminal, otherwise a line every half minute."""
 
 import sys
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 EVERY = 30.0  # seconds between lines
-NOTES_EVERY = 0.5  # seconds between changes of a bar's note
+NOTES_EVERY = 0.5  # minimum seconds between changes of a bar's note
 Item = TypeVar("Item")
 
 
@@ -16,7 +16,7 @@ def counted(number: int, noun: str) -> str:
 
 
 class Progress:
-    """A count on stderr, and a note within the item that is under way."""
+    """Progress on stderr: number of finished items, and a note on the current one."""
 
     def __init__(self, label: str, unit: str, total: int | None = None):
         from tqdm import tqdm
@@ -32,7 +32,7 @@ class Progress:
         self._bar.close()
 
     def advance(self, count: int = 1) -> None:
-        """Count items that are done."""
+        """Count finished items."""
         self._done += count
         self._bar.set_postfix_str("", refresh=False)
         self._bar.update(count)
@@ -40,7 +40,7 @@ class Progress:
             self._print()
 
     def note(self, text: str) -> None:
-        """Show how far the item under way is."""
+        """Show the progress within the current item."""
         if not self._bar.disable and time.monotonic() - self._last >= NOTES_EVERY:
             self._last = time.monotonic()
             self._bar.set_postfix_str(text)
@@ -58,9 +58,9 @@ class Progress:
 
 
 def shown(items: Iterable[Item], label: str, unit: str, *, total: int | None = None) -> Iterator:
-    """Yield ``items`` and show on stderr how many are done, with the time left.
+    """Yield ``items`` with their progress and the time left on stderr.
 
-    ``label`` names the work, ``unit`` one item. Items without a length need a ``total``.
+    ``label`` names the computation, ``unit`` an item. Items without a length need ``total``.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)

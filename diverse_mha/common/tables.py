@@ -27,7 +27,7 @@ class Layout:
     headings: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
-    names: int = 1  # columns of words at the left
+    names: int = 1  # number of text columns at the left
 
 
 def to_text(layout: Layout) -> str:

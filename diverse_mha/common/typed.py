@@ -1,4 +1,4 @@
-"""Turns declared options into the dataclasses that fairseq's parsers read."""
+"""Dataclasses of options for fairseq's parsers, generated from declared options."""
 
 from collections.abc import Iterable
 from dataclasses import Field, field, fields, make_dataclass

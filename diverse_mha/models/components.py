@@ -10,7 +10,7 @@ from fairseq.options import eval_str_list
 from diverse_mha.attention import AGGREGATION, LOGITS
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import OptionError
-from diverse_mha.common.options import Chosen, Place, flag, parse_names, split_list
+from diverse_mha.common.options import Place, Selection, flag, parse_names, split_list
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SEAMS
 
@@ -47,11 +47,11 @@ class Seams:
         activation_dropout: fairseq's option.
     """
 
-    aggregation: Chosen
+    aggregation: Selection
     layers: dict[str, frozenset[int]]
-    logits: Chosen
+    logits: Selection
     logits_on: tuple[str, ...]
-    drophead: Chosen
+    drophead: Selection
     activation_dropout: float
 
     @classmethod
@@ -135,7 +135,7 @@ def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]
     return layers
 
 
-def _read_logits_on(args, logits: Chosen, components: tuple[str, ...]) -> tuple[str, ...]:
+def _read_logits_on(args, logits: Selection, components: tuple[str, ...]) -> tuple[str, ...]:
     """Return the components whose logits change; refuse others, and a choice without effect."""
     value = getattr(args, "logits_on", None)
     named = parse_names("--logits-on", value, COMPONENTS)
@@ -153,7 +153,7 @@ def _read_logits_on(args, logits: Chosen, components: tuple[str, ...]) -> tuple[
     return named or components
 
 
-def _check_layers(args, aggregation: Chosen, layers, components: tuple[str, ...]) -> list[str]:
+def _check_layers(args, aggregation: Selection, layers, components: tuple[str, ...]) -> list[str]:
     """Return the components with an aggregation; refuse a method without layers, or the reverse."""
     chosen = [component for component, numbers in layers.items() if numbers]
     name, default = aggregation.method.name, AGGREGATION.default

@@ -69,7 +69,7 @@ def test_ctrl_c_in_a_command_of_fairseq_is_one_line(command, monkeypatch, capsys
 @pytest.mark.parametrize(
     ("command", "said"), [("train", RESUMES), ("evaluate", STARTS_OVER), ("analyze", STARTS_OVER)]
 )
-def test_ctrl_c_says_whether_the_command_goes_on(command, said, monkeypatch, capsys):
+def test_ctrl_c_says_whether_the_command_resumes(command, said, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["diverse-mha", command])
     monkeypatch.setattr(cli, "run", lambda words: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(SystemExit) as end:
@@ -77,12 +77,12 @@ def test_ctrl_c_says_whether_the_command_goes_on(command, said, monkeypatch, cap
     assert end.value.code == 130 and capsys.readouterr().err == said + "\n"
 
 
-def test_our_own_mistakes_keep_their_traceback():
+def test_internal_errors_keep_their_traceback():
     with pytest.raises(KeyError):
         run_cli(raising(KeyError("bug")))
 
 
-def test_what_the_locale_lacks_is_escaped(monkeypatch):
+def test_characters_outside_the_locale_are_escaped(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
     with pytest.raises(SystemExit) as end:
         run_cli(lambda: print("1 ± 2"))

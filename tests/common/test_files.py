@@ -14,7 +14,7 @@ from diverse_mha.common.files import (
 )
 
 
-def test_a_file_gets_its_name_when_it_is_complete(tmp_path):
+def test_file_is_renamed_once_complete(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"before")
     with whole_file(path) as file:
@@ -40,7 +40,7 @@ def test_a_symbolic_link_is_written_through(there, tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "kept", "link"]
 
 
-def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+def test_error_names_the_requested_file(tmp_path):
     (tmp_path / "b").mkdir()
     with pytest.raises(IsADirectoryError) as refused:
         write_files({tmp_path / "a": b"a", tmp_path / "b": b"b"})
@@ -48,14 +48,14 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_a_link_to_a_place_that_cannot_be_written_to_is_refused(tmp_path):
+def test_link_to_an_unwritable_folder_is_refused(tmp_path):
     (tmp_path / "link.json").symlink_to("/proc/x.json")
     with pytest.raises(UserError, match="link.json: /proc cannot be written to"):
         check_file("--output", tmp_path / "link.json", ".json")
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_an_error_leaves_what_was_there(error, tmp_path):
+def test_error_keeps_the_existing_file(error, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"before")
     with pytest.raises(error), whole_file(path) as file:

@@ -52,7 +52,7 @@ def heads():
     return torch.randn(2, 4, 3, 5, generator=generator).requires_grad_()
 
 
-def test_the_table_is_whole():
+def test_table_lists_all_backward_passes():
     source = "".join(p.read_text() for p in Path("diverse_mha").rglob("*.py"))
     assert (
         set(re.findall(r"class (\w+)\(torch\.autograd\.Function\)", source))
@@ -71,6 +71,6 @@ def test_second_derivatives_are_refused(name):
         torch.autograd.grad(value, x, create_graph=True)
 
 
-def test_terms_that_torch_differentiates_have_their_second_derivative():
+def test_autograd_terms_have_second_derivatives():
     logits = torch.randn(1, 3, 2, 4, dtype=torch.float64).requires_grad_()
     assert torch.autograd.gradgradcheck(lambda x: position_disagreement(x.softmax(dim=-1)), logits)

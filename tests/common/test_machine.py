@@ -15,12 +15,12 @@ from diverse_mha.common.processes import computes_in_bfloat16
         ("model name : of a machine without a list\n", None),
     ],
 )
-def test_arithmetic_for_bfloat16(tmp_path, text, answer):
+def test_bfloat16_support_is_detected(tmp_path, text, answer):
     (tmp_path / "cpuinfo").write_text(text)
     assert computes_in_bfloat16(tmp_path / "cpuinfo") is answer
 
 
-def test_the_environment_overrides_what_the_processor_says(monkeypatch):
+def test_environment_variable_overrides_the_detection(monkeypatch):
     for given in ("0", "1"):
         monkeypatch.setenv("DIVERSE_MHA_BFLOAT16", given)
         assert computes_in_bfloat16() is (given == "1")

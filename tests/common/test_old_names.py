@@ -20,7 +20,7 @@ NEW = {
 
 
 @pytest.mark.parametrize("structured", [False, True])
-def test_options_get_todays_names(structured):
+def test_old_option_names_are_renewed(structured):
     options = OmegaConf.create(OLD)
     OmegaConf.set_struct(options, structured)
     state = {"cfg": options, "extra_state": {"DiverseTranslationTask": {"fp32_params": [1]}}}
@@ -37,7 +37,7 @@ def test_a_namespace_within_and_missing_groups():
     renew({"args": Namespace(task="translation"), "cfg": None, "extra_state": None})
 
 
-def test_the_published_runs_are_found_by_their_names():
+def test_published_runs_are_identified_by_old_names():
     assert as_published(NEW) == OLD and as_published({"task": {"data": "x"}})["task"] == {
         "data": "x"
     }

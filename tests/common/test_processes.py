@@ -44,7 +44,7 @@ def holder(tmp_path):
         yield other
 
 
-def test_a_folder_is_held_by_one_process_and_to_its_end(holder, tmp_path):
+def test_folder_lock_lasts_until_the_process_ends(holder, tmp_path):
     assert not hold(tmp_path)
     assert hold(tmp_path / "elsewhere"), "what is not there has nothing to hold"
     holder.kill()
@@ -53,7 +53,7 @@ def test_a_folder_is_held_by_one_process_and_to_its_end(holder, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_process_forks_does_not_hold_on(tmp_path):
+def test_forks_do_not_inherit_the_lock(tmp_path):
     with start(tmp_path, "fork") as other:
         assert not hold(tmp_path)
         other.kill()
@@ -64,7 +64,7 @@ def test_what_a_process_forks_does_not_hold_on(tmp_path):
 @pytest.mark.usefixtures("holder")
 def test_two_trainings_do_not_write_into_one_folder(tmp_path):
     config, trainer = training(tmp_path)
-    with pytest.raises(OptionError, match=f"--save-dir {tmp_path}: another training is at work"):
+    with pytest.raises(OptionError, match=f"--save-dir {tmp_path}: in use by another training"):
         checkpoint_utils.load_checkpoint(config, trainer)
     trainer.is_data_parallel_master = False
     checkpoint_utils.load_checkpoint(config, trainer)

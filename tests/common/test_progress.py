@@ -8,7 +8,7 @@ import pytest
 from diverse_mha.common import progress
 
 
-def test_elsewhere_a_line_comes_every_so_often_and_none_from_short_work(monkeypatch, capsys):
+def test_without_terminal_lines_are_periodic(monkeypatch, capsys):
     assert list(progress.shown("abc", "scoring", "batches")) == ["a", "b", "c"]
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(progress, "EVERY", 0.0)
@@ -19,7 +19,7 @@ def test_elsewhere_a_line_comes_every_so_often_and_none_from_short_work(monkeypa
 
 
 @pytest.mark.parametrize("total", [None, 3])
-def test_on_a_terminal_it_is_a_bar_that_goes_away(monkeypatch, total):
+def test_progress_bar_disappears_on_a_terminal(monkeypatch, total):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -28,7 +28,7 @@ def test_on_a_terminal_it_is_a_bar_that_goes_away(monkeypatch, total):
     assert "drawing" in said and " figures" in said and "\n" not in said
 
 
-def test_a_long_item_says_how_far_it_is(monkeypatch, capsys):
+def test_long_item_shows_its_note(monkeypatch, capsys):
     monkeypatch.setattr(progress, "EVERY", 0.0)
     with progress.Progress("translating", "sentences", 1000) as bar:
         bar.note("batch at token 7")
