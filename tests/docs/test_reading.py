@@ -17,7 +17,7 @@ WORDS = {
     "docs/reliability.md": 900,
     "docs/data.md": 900,
     "docs/which-method.md": 600,
-    "CONTRIBUTING.md": 400,
+    "CONTRIBUTING.md": 500,
     "docs/attention.md": 500,
     "docs/classification.md": 450,
     "docs/deploy.md": 550,
