@@ -25,7 +25,7 @@ def some(published, tmp_path):
 
 def test_pages_and_csv_files_say_what_the_runs_say(published, capsys):
     code = show.show(published, None, True, NOWHERE)
-    assert (code, capsys.readouterr().out) == (0, "133 runs: pages and CSVs agree\n")
+    assert (code, capsys.readouterr().out) == (0, "139 runs: pages and CSVs agree\n")
 
 
 def test_a_changed_figure_is_found(published, monkeypatch, tmp_path, capsys):
@@ -83,7 +83,7 @@ def test_unpacking_leaves_the_runs_that_are_there(tmp_path, capsys):
     shutil.rmtree(gone)
     assert show.main(["--unpack", str(tmp_path)]) == 0
     assert (own / "result.json").read_text() == "mine" and (gone / "test.hyp.detok").is_file()
-    assert capsys.readouterr().out.endswith("132 were there and are left\n")
+    assert capsys.readouterr().out.endswith("138 were there and are left\n")
 
 
 def test_pictures_show_every_row_by_its_seeds(published):
