@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import Field, field, fields, make_dataclass
+from functools import cached_property
 from types import UnionType
 from typing import Union
 
 from fairseq.dataclass import ChoiceEnum
-from hydra.core.config_store import ConfigStore
+from hydra.core.config_store import ConfigNode, ConfigStore
+from omegaconf import OmegaConf
 
 
 def _type(option: Field):
@@ -32,9 +34,22 @@ def with_options(config: type, options: Iterable[Field], name: str = "") -> type
     return make_dataclass(name or config.__name__, rows, bases=(config,), namespace=space)
 
 
-def register_again(group: str, registry: dict[str, type], name: str, cls: type, config: type):
-    """Give a class that is registered with fairseq another dataclass of options."""
+class LazyNode(ConfigNode):
+    """Entry of Hydra's store that is built when it is read; a run reads one of some hundred."""
+
+    def __init__(self, name: str, group: str, config: type):
+        super().__init__(f"{name}.yaml", None, group, package=None, provider="fairseq")
+        self.__dict__.pop("node")
+        self.config = config
+
+    @cached_property
+    def node(self):
+        """Return the defaults of the dataclass, as fairseq stores them."""
+        return OmegaConf.structured(self.config(_name=self.name.removesuffix(".yaml")))
+
+
+def register_options(group: str, registry: dict[str, type], name: str, cls: type, config: type):
+    """Give a class that is registered with fairseq its dataclass of options, or another one."""
     cls.__dataclass = registry[name] = config
-    node = config()
-    node._name = name
-    ConfigStore.instance().store(name=name, group=group, node=node, provider="fairseq")
+    node = LazyNode(name, group, config)
+    ConfigStore.instance().repo.setdefault(group, {})[node.name] = node

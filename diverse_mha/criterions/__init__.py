@@ -2,7 +2,7 @@
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 
-from diverse_mha.common.typed import register_again, with_options
+from diverse_mha.common.typed import register_options, with_options
 from diverse_mha.criterions import sentence_classification, translation_and_lm  # noqa
 from diverse_mha.criterions.diversity import DiversityMixin, diversity_options
 from diverse_mha.fairseq_fixes import install  # noqa: F401  first of all
@@ -14,7 +14,7 @@ def _grow() -> None:
     for name, cls in CRITERION_REGISTRY.items():
         if issubclass(cls, DiversityMixin):
             config = with_options(CRITERION_DATACLASS_REGISTRY[name], diversity_options())
-            register_again("criterion", CRITERION_DATACLASS_REGISTRY, name, cls, config)
+            register_options("criterion", CRITERION_DATACLASS_REGISTRY, name, cls, config)
 
 
 TERMS.on_change(_grow)

@@ -21,6 +21,7 @@ from fairseq.models import (
     MODEL_DATACLASS_REGISTRY,
     MODEL_REGISTRY,
     register_model,
+    register_model_architecture,
 )
 from fairseq.models.transformer.transformer_config import (
     DecoderConfig,
@@ -33,7 +34,7 @@ from omegaconf import OmegaConf
 
 from diverse_mha import methods  # noqa: F401  registers what the seams can be
 from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS
-from diverse_mha.common.typed import register_again, with_options
+from diverse_mha.common.typed import register_options, with_options
 
 SEAMS = (AGGREGATION, LOGITS, DROPHEAD)
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
@@ -210,10 +211,12 @@ def register_family(
             class_name += "Base"  # the family's own class keeps its name
         cls = type(class_name, (model,), {**own, "__module__": model.__module__})
         setattr(sys.modules[model.__module__], class_name, cls)  # for pickle
-        _REGISTERED[name + suffix] = register_model(name + suffix, dataclass=config)(cls)
-        ARCH_CONFIG_REGISTRY[name + suffix] = partial(
-            _complete, model=cls, stock=stocks.get(suffix)
-        )
+        arch = name + suffix
+        # Without the dataclass, as fairseq would build its node for Hydra at once.
+        _REGISTERED[arch] = register_model(arch)(cls)
+        register_options("model", MODEL_DATACLASS_REGISTRY, arch, cls, config)
+        complete = partial(_complete, model=cls, stock=stocks.get(suffix))
+        register_model_architecture(arch, arch)(complete)
 
 
 def _add_args(cls, parser) -> None:
@@ -230,7 +233,7 @@ def _grow() -> None:
     for name, cls in _REGISTERED.items():
         cls.declared = with_options(cls.declared, seam_options())
         cls.config = with_options(cls.config, seam_options())
-        register_again("model", MODEL_DATACLASS_REGISTRY, name, cls, cls.config)
+        register_options("model", MODEL_DATACLASS_REGISTRY, name, cls, cls.config)
 
 
 for _seam in SEAMS:

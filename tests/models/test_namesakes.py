@@ -7,6 +7,8 @@ import pytest
 from fairseq import options
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
 
 from diverse_mha.models.config import (
     FAMILIES,
@@ -92,3 +94,14 @@ def test_every_option_agrees(ours, stock, everything):
     extra = {k: v for k, v in own.items() if k not in theirs and v != expected.get(k, ())}
     # Of an option that the stock parser gives the task alone, what was given is what counts.
     assert {k: v for k, v in extra.items() if f"--{k.replace('_', '-')}" not in words} == {}
+
+
+def test_a_shape_has_its_node_for_hydra_once_it_is_read():
+    """fairseq's registration builds the node of every shape at every start, 0.01 s each."""
+    store = ConfigStore.instance()
+    ours = [name for name, cls in MODEL_REGISTRY.items() if "diverse_mha" in cls.__module__]
+    assert len(ours) > 50
+    assert not any("node" in vars(store.repo["model"][f"{name}.yaml"]) for name in ours)
+    name = "transformer_coda_iwslt_de_en"
+    node = store.load(f"model/{name}.yaml").node
+    assert node == OmegaConf.structured(MODEL_DATACLASS_REGISTRY[name](_name=name))
