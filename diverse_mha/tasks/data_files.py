@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from fairseq.data import Dictionary
-from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
+from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype, infer_dataset_impl
 
 from diverse_mha.common.errors import OptionError
 
@@ -45,6 +45,19 @@ def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
             number = index.name.partition(".")[0].removeprefix(split)
             if index.name.startswith(split) and (not number or combine and number.isdecimal()):
                 _check_index(index)
+
+
+def check_form(folder: str | Path, form: str | None) -> None:
+    """Refuse a ``--dataset-impl`` in which the files of a folder are not written."""
+    files = (path for place in str(folder).split(os.pathsep) for path in Path(place).glob("*.idx"))
+    found = {infer_dataset_impl(str(path.with_suffix(""))) for path in files} - {None}
+    found |= {"lazy"} if "cached" in found else set()
+    given = form and not str(form).startswith("${")  # of a dataclass that nobody resolved
+    if given and found and str(form) not in found:
+        raise OptionError(
+            f"--dataset-impl {form}: the files of {folder} are {' or '.join(sorted(found))}; "
+            "leave it out"
+        )
 
 
 def splits_in(folder: str | Path) -> str:

@@ -9,7 +9,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from diverse_mha.common.errors import OptionError
 from diverse_mha.common.files import check_data_folder
-from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
+from diverse_mha.tasks.data_files import check_form, check_split, dictionaries_named, splits_in
 from diverse_mha.tasks.exact_resume import HalfPrecisionState
 
 REBUILD_BATCHES_HELP = (
@@ -55,6 +55,7 @@ class ExactResume(HalfPrecisionState):
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
         """Load a split."""
         check_split(self.cfg.data, split, combine)
+        check_form(self.cfg.data, getattr(self.cfg, "dataset_impl", None))
         try:
             super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         except FileNotFoundError as error:
@@ -95,6 +96,17 @@ class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
     """fairseq's ``language_modeling``; a resumed run draws the same batches."""
 
     cure = "give a folder of text for a language model, or --task exact_translation"
+
+    @classmethod
+    def setup_task(cls, cfg, **kwargs):
+        """Check the options and the data folder, and load the dictionary."""
+        for name in ("self_target", "past_target"):
+            if getattr(cfg, name, False) is True:
+                option = name.replace("_", "-")
+                raise OptionError(
+                    f"--{option}: language models here predict the next token; leave it out"
+                )
+        return super().setup_task(cfg, **kwargs)
 
     def __init__(self, args, *rest, **kwargs):
         super().__init__(args, *rest, **kwargs)

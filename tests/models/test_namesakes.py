@@ -97,7 +97,7 @@ def test_every_option_agrees(ours, stock, everything):
 
 
 def test_a_shape_has_its_node_for_hydra_once_it_is_read():
-    """fairseq's registration builds the node of every shape at every start, 0.01 s each."""
+    """Registration by fairseq builds the node of every shape at every start, 0.01 s each."""
     store = ConfigStore.instance()
     ours = [name for name, cls in MODEL_REGISTRY.items() if "diverse_mha" in cls.__module__]
     assert len(ours) > 50
