@@ -133,7 +133,8 @@ def report(
         print(f"  compound-split  {scores['compound_split_bleu']:6.2f}")
     print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")
     print(f"  chrF            {scores['chrf']:6.2f}  {scores['chrf_signature']}")
-    print(f"written: {output}, and the translations beside it in .hyp.tok and .hyp.detok")
+    translated = ".hyp.tok and .hyp.detok" if args.tokenised else ".hyp.detok"
+    print(f"written: {output}, and the translations beside it in {translated}")
 
 
 def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
