@@ -164,7 +164,9 @@ def curves_csv(runs: Iterable[Kept]) -> str:
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack an archive of runs."""
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+        # Python before 3.11.4, as in Debian 12, has no filter; the archive is the project's own.
+        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        packed.extractall(folder, **safely)
     for file in folder.glob(f"*{SIDE_BY_SIDE}"):
         names, *lines = file.read_bytes().split(b"\n")
         files = names.decode().split("\t")
