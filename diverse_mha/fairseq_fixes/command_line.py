@@ -97,11 +97,10 @@ def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
     """Raise an error for ``--fp16`` without a GPU before a training starts."""
     trains = Path(getattr(main, "__code__", call.__code__).co_filename).name == "train.py"
     if trains and (cfg.common.cpu or not torch.cuda.is_available()):
-        for name in ("fp16", "memory_efficient_fp16"):
-            if getattr(cfg.common, name):
-                raise OptionError(
-                    f"--{name.replace('_', '-')}: needs a GPU; leave it out, or give --bf16"
-                )
+        common = cfg.common
+        # fairseq's flat parameters need CUDA; its other two forms of float16 run on a CPU.
+        if common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads):
+            raise OptionError("--fp16: needs a GPU; leave it out, or give --bf16")
     return call(cfg, main, **kwargs)
 
 

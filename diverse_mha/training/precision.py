@@ -20,9 +20,9 @@ def choose(job: Request) -> tuple[list[str], str]:
     import torch
 
     gpu = torch.cuda.is_available() and not job.flag("common", "cpu")
-    for key in ("fp16", "memory_efficient_fp16"):
-        if job.flag("common", key) and not gpu:
-            raise UserError(f"common.{key}=true: needs a GPU; give common.{key}=false")
+    slow = ("memory_efficient_fp16", "fp16_no_flatten_grads")  # fairseq's forms that a CPU has
+    if job.flag("common", "fp16") and not gpu and not any(job.flag("common", k) for k in slow):
+        raise UserError("common.fp16=true: needs a GPU; give common.fp16=false")
     given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
     wanted = job.flag("common", "bf16")
     if "common.bf16" in given or not wanted:

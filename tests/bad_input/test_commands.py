@@ -11,9 +11,9 @@ DIVERGED = "take a checkpoint from before"
 ROWS = [
     # scripts/evaluate.sh
     Row("mt-no-checkpoint", "evaluate no.pt bin", "no.pt", "check the folder"),
-    Row("mt-cut", "evaluate cut.pt bin", "cut.pt", "give a whole one"),
+    Row("mt-cut", "evaluate cut.pt bin", "cut.pt", "give another"),
     Row("mt-classifier", "evaluate classifier.pt bin", "classifier.pt", "evaluate-classifier"),
-    Row("mt-no-options", "evaluate nocfg.pt bin", "nocfg.pt", "fairseq-train wrote"),
+    Row("mt-no-options", "evaluate nocfg.pt bin", "nocfg.pt", "give one written by fairseq-train"),
     Row("mt-lacking", "evaluate lacking.pt bin", "lacking.pt", "give"),
     Row("mt-no-data", "evaluate best.pt no", "no: no such data folder", "data-prep/"),
     Row("mt-subset", "evaluate best.pt bin --subset dev", "--subset dev", "available: test"),
@@ -74,7 +74,7 @@ ROWS = [
     Row("average-by-unknown", "average run --last 1 --by day -o x.pt", "'day'", "epoch"),
     Row("average-by-idle", "average best.pt --by update -o x.pt", "--by update", "--last"),
     Row("average-cut", "average best.pt cut.pt -o x.pt", "cut.pt", "earlier one of the run"),
-    Row("average-no-model", "average nomodel.pt -o x.pt", "nomodel.pt", "give one that has"),
+    Row("average-no-model", "average nomodel.pt -o x.pt", "nomodel.pt", "give one"),
     Row("average-other-shape", "average best.pt lm.pt -o x.pt", "lm.pt", "do not mix models"),
     Row("average-lacking", "average best.pt lacking.pt -o x.pt", "lacking.pt", "do not mix"),
     Row("average-twice", "average best.pt run/../best.pt -o x.pt", "best.pt: is given twice", ""),

@@ -50,7 +50,7 @@ OPTIONS = [
     Row("data-form", train("--dataset-impl raw"), "--dataset-impl raw", "mmap; leave it out"),
     Row("self-target", train("--self-target", MODEL_LANGUAGE), "--self-target", "leave it out"),
     Row("past-target", train("--past-target", MODEL_LANGUAGE), "--past-target", "leave it out"),
-    Row("restore-cut", train("--restore-file cut.pt"), "cut.pt", "give a whole one"),
+    Row("restore-cut", train("--restore-file cut.pt"), "cut.pt", "give another"),
     Row("restore-in-save", train("--restore-file last.pt --save-dir run"), "last.pt",
         "give run/last.pt"),
     Row("criterion-without", train("--criterion label_smoothed_cross_entropy --hsic-weight 1"),

@@ -288,6 +288,7 @@ def test_fp16_without_a_gpu_is_refused_before_writing(monkeypatch):
     from fairseq_cli.train import main
 
     common = {"cpu": False, "fp16": True, "memory_efficient_fp16": False}
+    common |= {"fp16_no_flatten_grads": False}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(OptionError, match="--fp16: needs a GPU; leave it out, or give --bf16"):
         distributed_utils.call_main(DictConfig({"common": common}), main)

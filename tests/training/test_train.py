@@ -191,8 +191,8 @@ def test_interruption_ends_workers_and_what_they_started(tmp_path):
     )
     launcher = (
         "import sys; sys.path.insert(0, sys.argv[1]); sys.argv[0] = '-m'; "
-        "from diverse_mha.training import launch; "
-        f"sys.exit(launch.run_workers([([sys.executable, '-c', {worker!r}], {{}})]))"
+        "from diverse_mha.training import train; "
+        f"sys.exit(train.run_workers([([sys.executable, '-c', {worker!r}], {{}})]))"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", launcher, str(ROOT)], stderr=subprocess.PIPE, text=True
