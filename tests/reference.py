@@ -64,7 +64,8 @@ def position_disagreement(
 ) -> Tensor:
     """Li et al. 2018, Eq. 2: the double sum over heads of the products' real cells.
 
-    ``reduction`` says what is averaged: queries, or sentences. ``form`` may leave out i = j.
+    ``reduction`` says what is averaged: queries, or sentences. ``form`` may leave out i = j, and
+    take the squared differences of footnote 2.
     """
     bsz, num_heads, tgt_len, src_len = weights.shape
     real = weights.new_ones(bsz, src_len, dtype=torch.bool)
@@ -81,9 +82,13 @@ def position_disagreement(
                 for j in range(num_heads):
                     if "off-diagonal" in form and i == j:
                         continue
+                    if "squared-difference" in form:
+                        difference = (weights[b, i, t] - weights[b, j, t]) ** 2  # (S,)
+                        term = term + difference[real[b]].sum()
+                        continue
                     product = (weights[b, i, t] * weights[b, j, t]).abs()  # (S,)
                     term = term - product[real[b]].sum()
-            pairs = num_heads * (num_heads - 1) if form else num_heads**2
+            pairs = num_heads * (num_heads - 1) if "off-diagonal" in form else num_heads**2
             queries.append(term / max(1, pairs))
         if queries:
             per_query += queries

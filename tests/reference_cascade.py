@@ -36,10 +36,12 @@ def cascade(
     *,
     kind: str,
     layers: list[tuple[Tensor, Tensor]] = (),
+    network_input: str = "sum",
 ) -> Tensor:
     """The mean of this layer's logits; masked cells are 0.
 
-    ``mlp``: q.k + sigma(z + q.k, 0 where masked) + z. ``residual``: q.k + z. ``none``: q.k.
+    ``mlp``: q.k + sigma(z + q.k, 0 where masked) + z, or as printed q.k + sigma(z, 0 where
+    masked) + z. ``residual``: q.k + z. ``none``: q.k.
     """
     bsz, num_heads, tgt_len, src_len = logits.shape
     result = 0.0 * logits
@@ -56,7 +58,8 @@ def cascade(
                     before = [previous[b, h, t, s] for h in range(num_heads)]
                     mean = [own[h] + before[h] for h in range(num_heads)]
                     if kind == "mlp":
-                        x = [0.0 * own[h] if hidden[h] else mean[h] for h in range(num_heads)]
+                        x = mean if network_input == "sum" else before
+                        x = [0.0 * own[h] if hidden[h] else x[h] for h in range(num_heads)]
                         fused = network(x, layers)
                         mean = [own[h] + fused[h] + before[h] for h in range(num_heads)]
                 for h in range(num_heads):

@@ -183,7 +183,10 @@ class OpenHeads:
             q, logits, weights, outputs = (
                 None if x is None else _unfold_beams(x, fold) for x in (q, logits, weights, outputs)
             )
-        everything = HeadStates(q, k, v, logits, weights, outputs)
+        recorded = logits
+        if logits is not None and self.cascade is not None:
+            recorded = self.cascade.average(logits)
+        everything = HeadStates(q, k, v, recorded, weights, outputs)
         states = HeadStates(**{name: getattr(everything, name) for name in wanted})
         if self.drophead is not None and self.training:
             outputs = self.drophead(outputs)
@@ -219,7 +222,10 @@ class OpenHeads:
         scores = logits if bias is None else logits + bias
         exact = torch.promote_types(scores.dtype, torch.float32)
         weights = F.softmax(scores, dim=-1, dtype=exact).type_as(v)
-        mixed = weights if self.cascade is None else self.cascade.after_softmax(weights)
+        mixed = weights
+        if self.cascade is not None:
+            weights = self.cascade.average(weights)
+            mixed = self.cascade.after_softmax(weights)
         kept = F.dropout(mixed, dropout) if dropout else mixed
         return logits, weights, torch.matmul(kept, v)  # outputs (B, H, T, D)
 

@@ -41,6 +41,8 @@ class LogitMap(nn.Module, ABC):
     ) -> Tensor:
         """Return the logits (B, H, T, S), to which the mask is added and which are handed on.
 
+        A map that draws K samples returns them side by side, (B, K H, T, S); see :meth:`average`.
+
         Args:
             logits: (B, H, T, S), scaled q.k of this layer, not masked.
             previous: (B, H, T, S), what the layer before handed on, or None.
@@ -52,6 +54,10 @@ class LogitMap(nn.Module, ABC):
     def hand_on(self, logits: Tensor, previous: Tensor | None) -> Tensor:
         """Return what the next layer gets as ``previous``, (B, H, T, S)."""
         return logits
+
+    def average(self, x: Tensor) -> Tensor:
+        """Average logits, or their softmax, over the samples drawn: to (B, H, T, S)."""
+        return x
 
     def after_softmax(self, weights: Tensor) -> Tensor:
         """Return what weighs the values, (B, H, T, S), before dropout; it is not recorded."""

@@ -1,11 +1,14 @@
 """Drophead: whole heads zeroed at random in training (Yun et al. 2021)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from torch import Tensor, nn
 
 from diverse_mha.attention.registries import DROPHEAD
-from diverse_mha.common.options import RATE, Method, Place, option
+from diverse_mha.common.options import RATE, Method, Place, option, refuse_idle
+
+MASKS = ("sentence", "batch", "token")
+SCALES = ("kept", "none")
 
 
 @dataclass
@@ -14,57 +17,91 @@ class DropheadOptions:
 
     drophead: float = option(
         0.0,
-        "probability that a head's output is zeroed in training, for each sentence and head; the "
-        "others are scaled up (Yun et al. 2021: 0.1)",
+        "probability that a head's output is zeroed in training (Yun et al. 2021: 0.1)",
         legal=RATE,
     )
 
 
-def drop_heads(outputs: Tensor, rate: float) -> Tensor:
-    """Zero each head of each sentence with probability ``rate`` and scale up the others.
+@dataclass
+class IndependentOptions(DropheadOptions):
+    """Options of heads that are dropped independently."""
+
+    drophead_mask: str = option(
+        "sentence",
+        "what shares one draw of heads to drop: each sentence, the whole batch, or each token",
+        choices=MASKS,
+    )
+    drophead_scale: str = option(
+        "kept",
+        "what is divided by 1 - rate: the kept heads, as in dropout, or none",
+        choices=SCALES,
+    )
+
+
+def drop_heads(
+    outputs: Tensor, rate: float, *, mask: str = "sentence", scale: str = "kept"
+) -> Tensor:
+    """Zero heads at random, each with probability ``rate``.
 
     Yun et al. 2021, section 4.3: heads are dropped independently, at a constant rate gamma. The
-    kept ones are multiplied by 1 / (1 - gamma), as in dropout; the paper does not say how it
-    scales. A sentence may lose all heads.
+    paper says neither what shares a draw nor whether the kept heads are scaled; the defaults are
+    those of dropout. A sentence may lose all heads.
 
     Args:
         outputs: (B, H, T, D), the output of each head; any floating-point dtype.
         rate: gamma, in [0, 1).
+        mask: what shares a draw: ``"sentence"``, ``"batch"`` or ``"token"``.
+        scale: ``"kept"`` multiplies the kept heads by 1 / (1 - gamma), which keeps the expected
+            value; ``"none"`` leaves them as they are.
 
     Returns:
         (B, H, T, D). The choice is drawn from the device's default generator.
     """
-    kept = outputs.new_empty(outputs.size(0), outputs.size(1), 1, 1).bernoulli_(1.0 - rate)
-    return outputs * kept.div_(1.0 - rate)
+    bsz, num_heads, length, _ = outputs.shape
+    rows, columns = {"sentence": (bsz, 1), "batch": (1, 1), "token": (bsz, length)}[mask]
+    kept = outputs.new_empty(rows, num_heads, columns, 1).bernoulli_(1.0 - rate)
+    return outputs * (kept.div_(1.0 - rate) if scale == "kept" else kept)
 
 
 class DropHeads(nn.Module):
     """:func:`drop_heads` as a module, called in training only."""
 
-    def __init__(self, rate: float):
+    def __init__(self, rate: float, *, mask: str = "sentence", scale: str = "kept"):
         super().__init__()
         RATE.check("rate", rate)
-        self.rate = rate
+        for name, value, legal in (("mask", mask, MASKS), ("scale", scale, SCALES)):
+            if value not in legal:
+                raise ValueError(f"{name} is {value!r}; expected one of {legal}")
+        self.rate, self.mask, self.scale = rate, mask, scale
 
     def forward(self, outputs: Tensor) -> Tensor:
         """Drop heads of (B, H, T, D)."""
-        return drop_heads(outputs, self.rate)
+        return drop_heads(outputs, self.rate, mask=self.mask, scale=self.scale)
 
     def extra_repr(self) -> str:
         """Describe the module for ``print(model)``."""
-        return f"rate={self.rate}"
+        return f"rate={self.rate}, mask={self.mask}, scale={self.scale}"
 
 
-def _build(options: DropheadOptions, place: Place) -> DropHeads | None:
-    return DropHeads(options.drophead) if options.drophead else None
+def _build(options: IndependentOptions, place: Place) -> DropHeads | None:
+    if not options.drophead:
+        return None
+    return DropHeads(options.drophead, mask=options.drophead_mask, scale=options.drophead_scale)
+
+
+def _check(options: IndependentOptions, place: Place) -> None:
+    if not options.drophead:
+        own = [f for f in fields(IndependentOptions) if f.name != "drophead"]
+        refuse_idle(options, own, "with --drophead 0; give a rate above 0")
 
 
 DROPHEAD.register(
     Method(
         "independent",
-        "independent (kept heads are divided by 1 - rate)",
+        "independent (each head by its own draw)",
         _build,
-        DropheadOptions,
+        IndependentOptions,
+        _check,
         stock=True,
     )
 )

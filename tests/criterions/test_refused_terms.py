@@ -40,7 +40,10 @@ BAD = {
         "disagreement_form": "squared,off-diagonal",
     },
     "--disagreement-form centred: --disagreement position has no form 'centred'; choose from "
-    "paper, off-diagonal": {"disagreement": "position", "disagreement_form": "centred"},
+    "paper, sentence, off-diagonal, squared-difference": {
+        "disagreement": "position",
+        "disagreement_form": "centred",
+    },
     "--hsic-weight much: must be 0 or a positive number": {"hsic_weight": "much"},
     "--hsic-weight encoder=1.0: must be 0 or": {"hsic_weight": "encoder=1.0"},
     "--orthogonality-on encoder,encoder: 'encoder' is given twice; name it once": {

@@ -71,8 +71,6 @@ def test_permuted_views_and_large_inputs_take_the_same_values(term):
     torch.testing.assert_close(grad[:1] * bsz, part, **EXACT)
 
 
-# Forms that are not in the papers.
-
 FORMS = [(), ("centred",), ("off-diagonal",), ("squared",), ("centred", "off-diagonal"),
          ("centred", "squared")]  # fmt: skip
 
@@ -89,8 +87,13 @@ def test_forms_equal_the_double_sum(form, num_heads, lengths):
 
 
 @pytest.mark.parametrize("reduction", ["query", "sentence"])
-def test_position_term_off_the_diagonal(reduction):
-    masks, form = (padding([5, 0, 3], 5), padding([2, 6, 1], 6)), ("off-diagonal",)
+@pytest.mark.parametrize(
+    "form",
+    [("off-diagonal",), ("squared-difference",), ("off-diagonal", "squared-difference")],
+    ids="+".join,
+)
+def test_forms_of_the_position_term_equal_the_double_sum(form, reduction):
+    masks = (padding([5, 0, 3], 5), padding([2, 6, 1], 6))
     weights = attention(key_padding_mask=masks[1]).masked_fill(masks[0][:, None, :, None], math.nan)
     assert_same(
         position_disagreement, reference.position_disagreement, weights, *masks,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from diverse_mha.methods.drophead import DropHeads, drop_heads
+from diverse_mha.methods.drophead import SCALES, DropHeads, drop_heads
 from diverse_mha.models.attention import DiverseAttention
 from tests.models.test_language_model import TOKENS
 from tests.models.test_language_model import build as build_lm
@@ -25,6 +25,24 @@ def test_heads_are_zeroed_whole_and_the_others_scaled_exactly():
     assert torch.equal(zero, (dropped == 0).any(dim=3).any(dim=2))
     torch.testing.assert_close(dropped[~zero], x[~zero] / (1 - RATE), rtol=1e-12, atol=0)
     assert dropped.stride() == x.stride()  # merging the heads stays a view
+
+
+@pytest.mark.parametrize(("mask", "draws"), [("batch", 1), ("sentence", 50), ("token", 150)])
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_mask_is_shared_by_a_batch_a_sentence_or_a_token(mask, draws, scale):
+    x = heads(bsz=50)
+    torch.manual_seed(1)
+    dropped = drop_heads(x, RATE, mask=mask, scale=scale)
+    zero = (dropped == 0).all(dim=3)  # (B, H, T)
+    assert torch.equal(zero, (dropped == 0).any(dim=3))
+    factor = 1 / (1 - RATE) if scale == "kept" else 1.0
+    torch.testing.assert_close(dropped[~zero], x[~zero] * factor, rtol=1e-12, atol=0)
+    # The draws by head, one after the other.
+    torch.manual_seed(1)
+    kept = {"batch": (1, 8, 1), "sentence": (50, 8, 1), "token": (50, 8, 3)}[mask]
+    expected = torch.empty(kept, dtype=x.dtype).bernoulli_(1 - RATE) == 0
+    assert torch.equal(zero, expected.expand_as(zero))
+    assert expected.numel() == 8 * draws
 
 
 def test_heads_are_dropped_independently_at_the_rate():
@@ -97,3 +115,18 @@ def test_impossible_rates_are_refused(build, rate):
         build(drophead=rate)
     with pytest.raises(ValueError, match=f"rate is {rate}; expected at least 0"):
         DropHeads(rate)
+
+
+@pytest.mark.parametrize("option", [{"drophead_mask": "batch"}, {"drophead_scale": "none"}])
+def test_a_mask_or_scale_without_a_rate_is_refused(option):
+    with pytest.raises(ValueError, match="has no effect with --drophead 0; give a rate above 0"):
+        build_ours(**option)
+    with pytest.raises(ValueError, match="mask is 'word'; expected one of"):
+        DropHeads(RATE, mask="word")
+    ((name, value),) = option.items()
+    dropped = [
+        m.drophead
+        for m in build_ours(**option, drophead=RATE).modules()
+        if isinstance(m, DiverseAttention)
+    ]
+    assert {getattr(d, name.removeprefix("drophead_")) for d in dropped} == {value}

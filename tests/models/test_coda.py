@@ -158,6 +158,10 @@ def test_logits_change_in_the_named_components_alone(kind, on):
             "no attention of --logits-on decoder has two",
         ),
         ({"logits": "none", "cascade_form": "mean"}, "--cascade-form mean"),
+        (
+            {"attention_noise": 0.0, "attention_samples": 4},
+            "--attention-samples 4: all samples",
+        ),
     ],
 )
 def test_a_place_or_form_without_effect_is_refused(options, said):
@@ -175,3 +179,48 @@ def test_the_mean_decodes_step_by_step(kind, on):
         full, steps = log_probs(model, batch), step_by_step(model, batch)
     torch.testing.assert_close(steps, full, rtol=0, atol=1e-5)
     check_beam_scores(build_ours("transformer_coda", **options).eval(), batch)
+
+
+SAMPLED = {
+    "CODA": {},
+    "as printed": {"cascade_network_input": "previous", "cascade_depth": 1},
+    "mean": {"cascade_form": "mean"},
+    "CODA-CS": {"logits": "none"},
+}
+
+
+@pytest.mark.parametrize("row", SAMPLED)
+def test_samples_without_noise_to_speak_of_are_the_mean(row):
+    """In full, step by step and with beams: only shapes are new then."""
+    given = SAMPLED[row] | {"attention_noise": 1e-12, "decoder_layers": 3}
+    mean, sampled = (
+        build_ours("transformer_coda", **given, attention_samples=count).double().eval()
+        for count in (0, 3)
+    )
+    sampled.load_state_dict(mean.state_dict())
+    batch = toy_batch(target_lengths=(5, 5, 5))
+    with torch.no_grad():
+        expected = log_probs(mean, batch)
+        torch.testing.assert_close(log_probs(sampled, batch), expected, rtol=0, atol=1e-8)
+        torch.testing.assert_close(step_by_step(sampled, batch), expected, rtol=0, atol=1e-5)
+        wanted = ("logits", "weights")
+        states = [m(**batch["net_input"], return_head_states=wanted)[1] for m in (mean, sampled)]
+    for layers in zip(*(s["head_states"]["cross"] for s in states), strict=True):
+        for name in wanted:
+            one, other = (getattr(layer, name) for layer in layers)
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-8)
+    check_beam_scores(sampled, batch)
+
+
+def test_samples_differ_at_evaluation_and_training_draws_one():
+    model = build_ours("transformer_coda", attention_samples=8)
+    single = build_ours("transformer_coda")
+    single.load_state_dict(model.state_dict())
+    batch = toy_batch()
+    with torch.no_grad():
+        assert not torch.equal(*(log_probs(model.eval(), batch) for _ in range(2)))
+        trained = []
+        for m in (model, single):
+            torch.manual_seed(3)
+            trained.append(log_probs(m.train(), batch))
+    assert torch.equal(*trained)

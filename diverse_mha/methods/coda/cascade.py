@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.registries import LOGITS, LogitMap
-from diverse_mha.common.options import COUNT, NOT_NEGATIVE, Method, Place, option
+from diverse_mha.common.errors import OptionError
+from diverse_mha.common.options import ANY_COUNT, COUNT, NOT_NEGATIVE, Method, Place, option
 from diverse_mha.methods.coda.backend import network_function
 from diverse_mha.methods.coda.chunked import HeadNetwork
 
@@ -17,22 +18,33 @@ class Cascade(LogitMap):
     """Logits of a layer from its own q.k and the logits of the layer before.
 
     Zheng et al. 2021, Eq. 4: the logits z^l are Gaussian with unit variance and mean
-    ``q k^T / sqrt(D) + sigma(z^(l-1))``. Training draws one sample; evaluation takes the mean,
-    which subclasses define.
+    ``q k^T / sqrt(D) + sigma(z^(l-1))``. Training draws one sample. Evaluation takes the mean,
+    which subclasses define, or draws ``samples`` chains z^1, z^2, ... of logits through the layers
+    and averages their weights in every layer: E[softmax(z)] in place of softmax(E[z]).
 
     Args:
         noise: standard deviation of the noise, 1 in the paper; 0 for none.
         mean_over: add the mean of what this many layers before contributed, which is their logits
             less what they added. 0 adds the sum, as in the paper.
+        samples: K, the number of samples at evaluation; 0 takes the mean, as the authors' release.
     """
 
-    def __init__(self, *, noise: float = 0.0, mean_over: int = 0):
+    def __init__(self, *, noise: float = 0.0, mean_over: int = 0, samples: int = 0):
         super().__init__()
-        self.noise, self.mean_over = noise, mean_over
+        self.noise, self.mean_over, self.samples = noise, mean_over, samples
 
     def extra_repr(self) -> str:
         """Describe the module for ``print(model)``."""
-        return f"noise={self.noise}, mean_over={self.mean_over}"
+        return f"noise={self.noise}, mean_over={self.mean_over}, samples={self.samples}"
+
+    @property
+    def _copies(self) -> int:
+        """K where samples are averaged, else 0."""
+        return 0 if self.training else self.samples
+
+    def average(self, x: Tensor) -> Tensor:
+        """Average the samples: (B, K H, T, S) -> (B, H, T, S)."""
+        return x.unflatten(1, (self._copies, -1)).mean(dim=1) if self._copies else x
 
     def hand_on(self, logits: Tensor, previous: Tensor | None) -> Tensor:
         """Return the logits, which sum all contributions, or the mean of these."""
@@ -42,8 +54,8 @@ class Cascade(LogitMap):
         return torch.lerp(previous, logits - previous, 1.0 / (self.mean_over + 1))
 
     def acts(self, previous: Tensor | None) -> bool:
-        """Return True in training, and if the layer before handed something on."""
-        return self.training or previous is not None
+        """Return True in training, for samples, and if the layer before handed something on."""
+        return self.training or self.samples > 0 or previous is not None
 
     def forward(
         self, logits: Tensor, previous: Tensor | None, masked: Tensor | None = None, *_: Tensor
@@ -53,9 +65,15 @@ class Cascade(LogitMap):
         Masked cells of ``logits`` and ``previous`` are never read, even if NaN. They become 0 and
         get no gradient; the caller masks them in the softmax.
 
+        Returns:
+            (B, H, T, S); with K samples at evaluation (B, K H, T, S), sample by sample, as
+            ``previous`` then is.
+
         Raises:
-            ValueError: if ``previous`` and ``logits`` differ in shape, or ``masked`` is not bool.
+            ValueError: if ``previous`` and the result differ in shape, or ``masked`` is not bool.
         """
+        if self._copies:
+            logits = logits.repeat(1, self._copies, 1, 1)
         if previous is not None:
             if previous.shape != logits.shape:
                 raise ValueError(
@@ -67,7 +85,17 @@ class Cascade(LogitMap):
             raise ValueError(
                 f"masked has dtype {masked.dtype}; expected torch.bool, True = may not attend"
             )
-        return self._sample(logits, previous, masked, self.noise if self.training else 0.0)
+        noise = self.noise if self.training or self._copies else 0.0
+        if not self._copies:
+            return self._sample(logits, previous, masked, noise)
+        each = [None if x is None else self._by_sample(x) for x in (logits, previous)]
+        if masked is not None and masked.dim() == 4 and masked.size(0) > 1:
+            masked = masked.repeat_interleave(self._copies, dim=0)
+        return self._sample(*each, masked, noise).view(logits.shape)
+
+    def _by_sample(self, x: Tensor) -> Tensor:
+        """Give each sample a row of the batch: (B, K H, T, S) -> (B K, H, T, S)."""
+        return x.unflatten(1, (self._copies, -1)).flatten(0, 1)
 
     @abstractmethod
     def _sample(
@@ -96,15 +124,19 @@ class NetworkCascade(Cascade):
 
     Zheng et al. 2021, Eq. 4, in the form of the authors' release: the paper writes
     ``q.k + sigma(z^(l-1))`` with a residual link inside sigma; the release gives the network the
-    sum x and adds z^(l-1) outside it. In half precision the network runs in the dtype of the
-    logits, and gradients of its parameters are summed in float32.
+    sum x and adds z^(l-1) outside it. ``network_input="previous"`` is the printed form, z^l = q.k +
+    sigma(z^(l-1)) + noise with sigma(z) = z + network(z), and z^(l-1) = 0 at masked cells. In half
+    precision the network runs in the dtype of the logits, and gradients of its parameters are
+    summed in float32.
 
     Args:
         num_heads: H.
         hidden_ratio: width of the hidden layers, in multiples of H.
         depth: number of hidden layers.
+        network_input: what the network reads: ``"sum"``, x, or ``"previous"``, z^(l-1).
         noise: standard deviation of the noise in training.
         mean_over: as for ``Cascade``.
+        samples: as for ``Cascade``.
     """
 
     def __init__(
@@ -113,10 +145,11 @@ class NetworkCascade(Cascade):
         *,
         hidden_ratio: int = 4,
         depth: int = 2,
-        noise: float = 0.0,
-        mean_over: int = 0,
+        network_input: str = "sum",
+        **options: float,
     ):
-        super().__init__(noise=noise, mean_over=mean_over)
+        super().__init__(**options)
+        self.network_input = network_input
         self.network = HeadNetwork(num_heads, hidden_ratio=hidden_ratio, depth=depth)
 
     def _sample(self, logits, previous, masked, noise):
@@ -124,7 +157,11 @@ class NetworkCascade(Cascade):
             return _add((logits,), masked, noise)
         parameters = [p.to(logits.dtype) for p in self.network.flat_parameters()]
         network = network_function(logits, masked, parameters)
-        return network.apply(logits, previous, masked, noise, *parameters)
+        if self.network_input == "sum":
+            return network.apply(logits, previous, masked, noise, *parameters)
+        nothing = torch.zeros_like(previous)
+        sigma = network.apply(nothing, previous, masked, noise, *parameters)
+        return _add((sigma, logits), masked, 0.0)
 
 
 def _add(terms: tuple[Tensor, ...], masked: Tensor | None, noise: float) -> Tensor:
@@ -145,6 +182,7 @@ def _add(terms: tuple[Tensor, ...], masked: Tensor | None, noise: float) -> Tens
 
 
 CASCADES = ("none", "residual", "mlp")
+INPUTS = ("sum", "previous")
 
 
 @dataclass
@@ -155,6 +193,12 @@ class NoiseOptions:
         0.0,
         "standard deviation of the Gaussian noise on attention logits in training",
         legal=NOT_NEGATIVE,
+    )
+    attention_samples: int = option(
+        0,
+        "number of samples of the logits at evaluation, over which attention weights are averaged; "
+        "0: take the mean of the logits, as the authors' released code",
+        legal=ANY_COUNT,
     )
 
 
@@ -179,20 +223,41 @@ class NetworkOptions(CarryOptions):
         "width of the cascade's hidden layers, in multiples of the number of heads",
         legal=COUNT,
     )
-    cascade_depth: int = option(2, "number of hidden layers of the cascade's network", legal=COUNT)
+    cascade_depth: int = option(
+        2,
+        "number of hidden layers of the cascade's network: 2 in the authors' released code, 1 in "
+        "the paper",
+        legal=COUNT,
+    )
+    cascade_network_input: str = option(
+        "sum",
+        "logits that the cascade's network reads: the sum of the layer's own and those of the "
+        "layer before (authors' released code), or those of the previous layer alone (paper)",
+        choices=INPUTS,
+    )
 
 
 def _build(kind: str, options: NoiseOptions, place: Place) -> Cascade | None:
     given = {k.removeprefix("cascade_"): v for k, v in asdict(options).items()}
-    given["noise"] = given.pop("attention_noise")
+    given["noise"], given["samples"] = given.pop("attention_noise"), given.pop("attention_samples")
     given["mean_over"] = place.number - 1 if given.pop("form", "sum") == "mean" else 0
     # The first layer has no layer before it, only the noise.
     return build_cascade(kind if place.number > 1 else "none", place.num_heads, **given)
 
 
+def _check(options: NoiseOptions, place: Place) -> None:
+    if options.attention_samples and not options.attention_noise:
+        raise OptionError(
+            f"--attention-samples {options.attention_samples}: all samples are equal without "
+            "noise; give --attention-noise, or leave it out"
+        )
+
+
 def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
     plain = kind == "none"
-    return Method(kind, text, partial(_build, kind), options, stock=plain, carries=not plain)
+    return Method(
+        kind, text, partial(_build, kind), options, _check, stock=plain, carries=not plain
+    )
 
 
 LOGITS.register(_method("none", "none"))
@@ -214,8 +279,10 @@ def build_cascade(
     *,
     hidden_ratio: int = 4,
     depth: int = 2,
+    network_input: str = "sum",
     noise: float = 0.0,
     mean_over: int = 0,
+    samples: int = 0,
 ) -> Cascade | None:
     """Return the cascade of one attention module, or None if there is nothing to do.
 
@@ -229,9 +296,12 @@ def build_cascade(
         hidden_ratio: width of the hidden layers of the network, in multiples of H.
         depth: number of hidden layers. 2 is the authors' released network; 1 is the two-layer
             perceptron of the paper's text.
+        network_input: logits that the network reads, one of ``INPUTS``: ``"sum"`` of the layer's
+            own and those of the layer before (release), or ``"previous"`` alone (paper).
         noise: standard deviation of the noise on the logits, in training only.
         mean_over: add the mean of what this many layers before contributed (not in the papers);
             0 adds their sum.
+        samples: number of samples at evaluation, see ``Cascade``.
 
     Returns:
         A module ``(logits, previous, masked) -> logits``, or None if ``kind`` is ``none`` and
@@ -246,11 +316,15 @@ def build_cascade(
     COUNT.check("hidden_ratio", hidden_ratio)
     COUNT.check("depth", depth)
     NOT_NEGATIVE.check("noise", noise)
+    if network_input not in INPUTS:
+        raise ValueError(f"network_input is {network_input!r}; expected one of {INPUTS}")
     if mean_over:
         COUNT.check("mean_over", mean_over)
+    ANY_COUNT.check("samples", samples)
+    draws = {"noise": noise, "samples": samples}
     if kind == "mlp":
-        shape = {"hidden_ratio": hidden_ratio, "depth": depth}
-        return NetworkCascade(num_heads, **shape, noise=noise, mean_over=mean_over)
+        shape = {"hidden_ratio": hidden_ratio, "depth": depth, "network_input": network_input}
+        return NetworkCascade(num_heads, **shape, **draws, mean_over=mean_over)
     if kind == "residual":
-        return ResidualCascade(noise=noise, mean_over=mean_over)
-    return NoCascade(noise=noise) if noise else None
+        return ResidualCascade(**draws, mean_over=mean_over)
+    return NoCascade(**draws) if noise else None

@@ -1,4 +1,4 @@
-"""The three disagreement terms of Li et al. 2018, and forms that are not in the paper; scores."""
+"""The three disagreement terms of Li et al. 2018, other forms of them, and scores."""
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from diverse_mha.methods.disagreement.cosine import mean_pairwise_cosine, mean_s
 
 POSITION_REDUCTIONS = ("query", "sentence")
 FORMS = ("centred", "off-diagonal", "squared")  # see :func:`subspace_disagreement`
-POSITION_FORMS = ("off-diagonal",)
+POSITION_FORMS = ("off-diagonal", "squared-difference")
 
 
 def subspace_disagreement(
@@ -134,19 +134,25 @@ def position_disagreement(
 
         D = -(1/H^2) sum_i sum_j sum_cells A^i * A^j = -(1/H^2) sum_cells (sum_h A^h)^2
 
+    The form ``"squared-difference"`` is that of footnote 2 of Li et al. 2018 (footnote 3 of 2021)::
+
+        D = (1/H^2) sum_i sum_j sum_cells (A^i - A^j)^2
+          = (2/H) sum_cells sum_h (A^h)^2 - (2/H^2) sum_cells (sum_h A^h)^2
+
     Args:
         weights: (B, H, T, S), attention weights after the softmax; any floating-point dtype.
         query_padding_mask: (B, T) bool, True = padding, left out.
         key_padding_mask: (B, S) bool, True = padding, left out.
-        reduction: ``"query"`` (the paper's training): sum over keys, mean over the real queries of
-            the batch. ``"sentence"`` (the paper's Table 4): sum over queries and keys, mean over
-            the sentences that have a real query.
-        form: ``("off-diagonal",)``, not in the papers, is the mean over the pairs i != j; none for
-            the paper's.
+        reduction: ``"query"`` (the authors' training): sum over keys, mean over the real queries of
+            the batch. ``"sentence"`` (Eq. 2 as printed, and the paper's Table 4): sum over queries
+            and keys, mean over the sentences that have a real query.
+        form: some of ``POSITION_FORMS``; none for Eq. 2. ``"off-diagonal"``, not in the papers,
+            takes the mean over the pairs i != j, 1/(H(H-1)) in place of 1/H^2.
 
     Returns:
         Scalar D, float32 (float64 for float64 weights), without unit; higher = more diverse.
-        In [-1, 0] for ``"query"``, in [-T, 0] for ``"sentence"``; 0 without a real query.
+        In [-1, 0] for ``"query"``, with squared differences in [0, 2]; ``"sentence"`` up to T times
+        that. 0 without a real query.
     """
     check_form(form, POSITION_FORMS)
     if reduction not in POSITION_REDUCTIONS:
@@ -162,23 +168,26 @@ def position_disagreement(
         total = total.masked_fill(key_padding_mask.unsqueeze(1), 0.0)
     if query_padding_mask is not None:
         total = total.masked_fill(query_padding_mask.unsqueeze(2), 0.0)
-    overlap = total.square().sum(dim=2)  # (B, T)
-    pairs = num_heads**2
+    overlap = total.square().sum(dim=2)  # (B, T): of all pairs, i = j too
+    value, pairs = -overlap, num_heads**2
     if form:
-        own = weights.to(total.dtype)
+        heads = weights.to(total.dtype)
         if query_padding_mask is not None:
-            own = own.masked_fill(query_padding_mask[:, None, :, None], 0.0)
+            heads = heads.masked_fill(query_padding_mask[:, None, :, None], 0.0)
         if key_padding_mask is not None:
-            own = own.masked_fill(key_padding_mask[:, None, None, :], 0.0)
-        overlap = overlap - own.square().sum(dim=(1, 3))
-        pairs = max(1, num_heads * (num_heads - 1))
+            heads = heads.masked_fill(key_padding_mask[:, None, None, :], 0.0)
+        squares = heads.square().sum(dim=(1, 3))  # (B, T): of the pairs i = j
+        if "off-diagonal" in form:
+            value, pairs = squares - overlap, max(1, num_heads * (num_heads - 1))
+        if "squared-difference" in form:
+            value = 2.0 * (num_heads * squares - overlap)
     if reduction == "query":
-        mean = real_position_weights(query_padding_mask, overlap, overlap.shape)
+        mean = real_position_weights(query_padding_mask, value, value.shape)
     else:
         empty = None if query_padding_mask is None else query_padding_mask.all(dim=1)  # (B,)
-        overlap = overlap.sum(dim=1)  # (B,)
-        mean = real_position_weights(empty, overlap, overlap.shape)
-    return (overlap * mean).sum() / -pairs
+        value = value.sum(dim=1)  # (B,)
+        mean = real_position_weights(empty, value, value.shape)
+    return (value * mean).sum() / pairs
 
 
 def disagreement_scores(

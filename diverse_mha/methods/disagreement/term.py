@@ -25,10 +25,17 @@ class _Kind(NamedTuple):
     forms: tuple[str, ...]
 
 
+def _position(weights: Tensor, *masks: Tensor | None, form: tuple[str, ...]) -> Tensor:
+    """Compute the position term; its form ``"sentence"`` is a reduction."""
+    reduction = "sentence" if "sentence" in form else "query"
+    form = tuple(name for name in form if name != "sentence")
+    return position_disagreement(weights, *masks, reduction=reduction, form=form)
+
+
 _QUERIES, _KEYS = "query_padding_mask", "key_padding_mask"
 _KINDS = {
     "subspace": _Kind(subspace_disagreement, "values", (_KEYS,), FORMS),
-    "position": _Kind(position_disagreement, "weights", (_QUERIES, _KEYS), POSITION_FORMS),
+    "position": _Kind(_position, "weights", (_QUERIES, _KEYS), ("sentence", *POSITION_FORMS)),
     "output": _Kind(output_disagreement, "outputs", (_QUERIES,), FORMS),
 }
 
@@ -49,9 +56,11 @@ class DisagreementOptions:
     )
     disagreement_form: str = option(
         "paper",
-        "form of the terms: paper; or a comma list of forms that are not in the papers: centred "
-        "(vectors minus their mean over the batch), off-diagonal (pairs i != j only), squared "
-        "(squared cosines of i != j; perpendicular heads are the optimum)",
+        "form of the terms: paper; or a comma list. For position, in Li et al. 2018: sentence "
+        "(Eq. 2 as printed, summed over a sentence), squared-difference (footnote 2). Not in the "
+        "papers: "
+        "centred (vectors minus their mean over the batch), off-diagonal (pairs i != j only), "
+        "squared (squared cosines of i != j; perpendicular heads are the optimum)",
     )
 
 
@@ -94,7 +103,8 @@ class Disagreement(Term):
 def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """Return the forms; none for the paper's."""
     option = "--disagreement-form"
-    form = parse_names(option, value, ("paper", *FORMS))
+    legal = dict.fromkeys(form for kind in _KINDS.values() for form in kind.forms)
+    form = parse_names(option, value, ("paper", *legal))
     if "paper" in form and len(form) > 1 or {"squared", "off-diagonal"} <= set(form):
         raise OptionError(
             f"{option} {value}: paper goes with no other form, and squared is off the diagonal "

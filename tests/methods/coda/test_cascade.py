@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from diverse_mha.methods.coda import CASCADES, build_cascade, chunked
+from diverse_mha.methods.coda.cascade import INPUTS
 from tests import reference_cascade as reference
 
 EXACT = {"rtol": 1e-9, "atol": 1e-12}
@@ -62,15 +63,17 @@ def gradients(result, inputs, seed=3):
 # Equal to the loops.
 
 
+@pytest.mark.parametrize("network_input", INPUTS)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
-def test_network_equals_the_paper(shape, mask):
+def test_network_equals_the_paper(shape, mask, network_input):
     logits, previous = logits_of(shape)
     masked = mask_of(mask, shape)
-    cascade = cascade_of("mlp", shape[1], hidden_ratio=2)
+    cascade = cascade_of("mlp", shape[1], hidden_ratio=2, network_input=network_input)
     inputs = [logits, previous, *cascade.parameters()]
     layers = [(layer.weight, layer.bias) for layer in cascade.network.layers]
-    expected = reference.cascade(logits, previous, masked, kind="mlp", layers=layers)
+    form = {"kind": "mlp", "layers": layers, "network_input": network_input}
+    expected = reference.cascade(logits, previous, masked, **form)
     result = cascade(logits, previous, masked)
     torch.testing.assert_close(result, expected, **EXACT)
     torch.testing.assert_close(gradients(result, inputs), gradients(expected, inputs), **EXACT)
@@ -181,6 +184,39 @@ def test_noise_leaves_the_gradient_alone(kind):
     noisy = gradients(cascade(logits, previous), inputs)
     plain = gradients(cascade.eval()(logits, previous), inputs)
     torch.testing.assert_close(noisy, plain, **EXACT)
+
+
+# Samples at evaluation.
+
+
+@pytest.mark.parametrize("mask", ["none", "padding"])
+@pytest.mark.parametrize("kind", CASCADES)
+def test_samples_are_chains_of_logits_whose_weights_are_averaged(kind, mask):
+    """Two layers: a twin computes every sample by itself, with the same noise."""
+    shape, count = (2, 3, 4, 5), 4
+    masked = mask_of(mask, shape)
+    first, second = (x.detach() for x in logits_of(shape))
+    layers = [cascade_of("none", 3, noise=0.7, samples=count).eval()]
+    layers.append(cascade_of(kind, 3, noise=0.7, samples=count).eval())
+    torch.manual_seed(6)
+    chains = layers[0](first, None, masked)
+    logits = layers[1](second, chains, masked)
+    assert logits.shape == (2, 3 * count, 4, 5)
+    hidden = torch.zeros(shape, dtype=torch.bool) if masked is None else masked.expand(shape)
+    weights = layers[1].average(logits.masked_fill(hidden.repeat(1, count, 1, 1), -1e9).softmax(-1))
+
+    torch.manual_seed(6)
+    noise = [0.7 * torch.randn((2, count, *shape[1:]), dtype=torch.float64) for _ in range(2)]
+    network = layers[1].network.layers if kind == "mlp" else []
+    form = {"kind": kind, "layers": [(layer.weight, layer.bias) for layer in network]}
+    expected = 0.0
+    for k in range(count):
+        before = (first + noise[0][:, k]).masked_fill(hidden, 0.0)
+        z = reference.cascade(second, before, masked, **form) + noise[1][:, k]
+        expected = expected + z.masked_fill(hidden, -1e9).softmax(-1) / count
+    torch.testing.assert_close(weights, expected, **EXACT)
+    for layer in layers:
+        assert layer.train()(first, None, masked).shape == shape
 
 
 # Layouts and dtypes.
