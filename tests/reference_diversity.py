@@ -40,6 +40,16 @@ def hsic(rows: list[Tensor], normalization="mean") -> Tensor:
     return value / (count - 1) ** 2 if normalization == "mean" else value
 
 
+def cka(rows: list[Tensor]) -> Tensor:
+    """Yun et al. 2021, Eq. 3 with its square root, averaged over the pairs of heads i < j."""
+    pairs = [
+        hsic([rows[i], rows[j]]) / (hsic([rows[i], rows[i]]) * hsic([rows[j], rows[j]])).sqrt()
+        for j in range(len(rows))
+        for i in range(j)
+    ]
+    return sum(pairs) / len(pairs)
+
+
 def srip(x: Tensor, padding_mask: Tensor | None = None) -> float:
     """Mean over real positions of numpy's spectral norm of V^T V - I."""
     rows = [head.detach().numpy() for head in real_rows(x, padding_mask)]

@@ -74,6 +74,7 @@ def _at_least(least: int) -> Range:
 
 ANY_COUNT, COUNT, SEVERAL = map(_at_least, (0, 1, 2))
 RATE = Range("at least 0 and below 1", lambda value: 0 <= value < 1)
+UNIT = Range("from 0 to 1", lambda value: 0 <= value <= 1)
 NOT_NEGATIVE = Range("0 or positive", lambda value: 0 <= value < math.inf, "a finite number, ")
 POSITIVE = Range("a positive number", lambda value: 0 < value < math.inf)
 

@@ -4,6 +4,7 @@
 |---|---|---|
 | ``disagreement/`` | disagreement of subspaces, positions, outputs (Li et al. 2018) | loss term |
 | ``hsic.py`` | HSIC between head outputs (Yun et al. 2021) | loss term |
+| ``cka.py`` | CKA between head outputs, minimised or held at a value | loss term |
 | ``orthogonality.py`` | SRIP and cosine of projections (Yun et al. 2021) | loss term |
 | ``drophead.py`` | dropped heads (Yun et al. 2021) | Drophead |
 | ``routing/`` | simple and EM routing (Li et al. 2021) | aggregation |

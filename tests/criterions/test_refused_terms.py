@@ -44,6 +44,10 @@ BAD = {
         "disagreement": "position",
         "disagreement_form": "centred",
     },
+    "--cka-target 0.3 has no effect with --cka-weight 0; give a weight above 0": {
+        "cka_target": 0.3
+    },
+    "--cka-target 1.5: must be from 0 to 1": {"cka_weight": 1.0, "cka_target": 1.5},
     "--hsic-weight much: must be 0 or a positive number": {"hsic_weight": "much"},
     "--hsic-weight encoder=1.0: must be 0 or": {"hsic_weight": "encoder=1.0"},
     "--orthogonality-on encoder,encoder: 'encoder' is given twice; name it once": {

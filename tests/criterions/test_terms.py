@@ -49,6 +49,8 @@ OPTIONS = {
         "hsic_normalization": "mean",
         "hsic_on": "decoder",
     },
+    "cka": {"cka_weight": 0.4},
+    "cka-target": {"cka_weight": 3.0, "cka_target": 0.3, "cka_on": "decoder"},
     "orthogonality": {"orthogonality_weight": 0.7, "orthogonality_method": "exact"},
     "srip-alone": {
         "orthogonality_weight": 0.7,
@@ -76,6 +78,7 @@ OPTIONS = {
         "disagreement": "subspace,position,output",
         "disagreement_weight": 0.5,
         "hsic_weight": 0.3,
+        "cka_weight": 0.4,
         "orthogonality_weight": 0.7,
         "orthogonality_cosine_projections": "k",
         "orthogonality_method": "exact",
@@ -112,6 +115,11 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
             options.get("hsic_normalization", DiversityConfig.hsic_normalization),
         )
 
+    def cka(s):
+        return reference_diversity.cka(
+            reference_diversity.real_rows(s.outputs, s.query_padding_mask)
+        )
+
     def srip(s):
         """Eigenvalues of V^T V - I at each position, by autograd."""
         rows = reference_diversity.real_rows(s.values, s.key_padding_mask)
@@ -131,6 +139,8 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
             of_layer[name] = cosine(state, form) if state else position
     if "hsic_weight" in options:
         of_layer["hsic"] = hsic
+    if "cka_weight" in options:
+        of_layer["cka"] = cka
     if "orthogonality_weight" in options:
         of_layer["orthogonality"] = srip
         on = options.get("orthogonality_cosine_projections", "q,k,v")
@@ -153,6 +163,8 @@ def in_batch(of_layer, method, head_states, options, size):
             continue
         layers = [of_layer(s) for s in head_states[component]]
         value = value + sum(layers) / len(layers)
+        if method == "cka" and "cka_target" in options:
+            layers = [(layer - options["cka_target"]) ** 2 for layer in layers]
         sign = -1 if method == "disagreement" else 1
         reading = options.get("orthogonality_normalization", "summed-loss")  # the default
         summed = method == "orthogonality" and reading == "summed-loss"

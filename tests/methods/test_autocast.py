@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
+from diverse_mha.methods.cka import cka
 from diverse_mha.methods.disagreement import (
     centre,
     mean_pairwise_cosine,
@@ -25,6 +26,7 @@ TERMS = {
     "centred": lambda x, mask: centre(x, mask).sum(),
     "position": position_disagreement,
     "hsic": hsic,
+    "cka": cka,
     "srip": srip,
     "srip-exact": partial(srip, method="exact"),
 }

@@ -53,6 +53,9 @@ def terms(draw) -> dict:
         chosen["hsic_weight"] = 0.1
         chosen["hsic_normalization"] = "mean"
     if draw(st.booleans()):
+        chosen["cka_weight"] = 0.1
+        chosen["cka_target"] = draw(st.sampled_from([None, 0.3]))
+    if draw(st.booleans()):
         chosen["orthogonality_weight"] = 0.1
         readings = st.sampled_from(orthogonality.NORMALIZATIONS)
         chosen["orthogonality_normalization"] = draw(readings)

@@ -1,0 +1,86 @@
+"""CKA between the outputs of the heads as a loss term, minimised or held at a value.
+
+Not in the papers as a loss: Yun et al. 2021 measure CKA (Eq. 3) and minimise HSIC, its numerator,
+which also falls if all outputs shrink.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from diverse_mha.attention.head_tensors import check_heads, full_precision, position_weights
+from diverse_mha.common.options import UNIT, option
+from diverse_mha.methods.disagreement.functions import centre
+from diverse_mha.methods.term import TERMS, Term, components_option, weight_option
+
+
+def cka(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+    """Mean over the pairs of heads i < j of linear CKA, differentiable.
+
+    With X_i the N real positions of head i, centred (Kornblith et al. 2019; Yun et al. 2021, Eq. 3
+    and 4)::
+
+        CKA(X_i, X_j) = ||X_i^T X_j||^2 / (||X_i^T X_i|| ||X_j^T X_j||)
+
+    Args:
+        x: (B, H, L, D), vectors of each head; any floating-point dtype and strides.
+        padding_mask: (B, L) bool, True = padding, which is never read and gets zero gradient.
+
+    Returns:
+        Scalar, float32 (float64 for float64), without unit, in [0, 1]; lower = more diverse,
+        0 = uncorrelated, 1 = equal up to rotation, scale and shift. A head that does not vary has
+        0 with any other. 0, with zero gradient, for one head or fewer than two positions. With few
+        positions CKA of independent heads is above 0, about 1 / (1 + N / D).
+    """
+    check_heads("x", x, "(B, H, L, D)")
+    num_heads, head_dim = x.size(1), x.size(3)
+    weights = position_weights("x", x, padding_mask)  # (B, L), of sum 1
+    centred = centre(x, padding_mask) * weights.sqrt()[:, None, :, None]
+    if num_heads < 2 or x.numel() == 0:
+        return centred.sum() * 0.0
+    # CKA does not depend on a head's scale: each gets norm 1, so that no fourth power underflows.
+    norms = torch.linalg.vector_norm(centred.detach(), dim=(0, 2, 3), keepdim=True)
+    varies = norms.flatten() > 0
+    rows = (centred / norms.masked_fill(norms == 0, 1.0)).transpose(1, 2).flatten(2).flatten(0, 1)
+    with full_precision(x):
+        scatter = rows.T @ rows  # (H D, H D)
+    squares = scatter.view(num_heads, head_dim, num_heads, head_dim).square().sum(dim=(1, 3))
+    own = squares.diagonal().masked_fill(~varies, 1.0)
+    alike = squares / (own[:, None] * own).sqrt()  # (H, H), 0 where a head does not vary
+    return alike.triu(1).sum() / (num_heads * (num_heads - 1) / 2)
+
+
+@dataclass
+class CkaOptions:
+    """Options of the term."""
+
+    cka_weight: str = weight_option(
+        "0.0",
+        "weight of CKA between the heads' outputs, which is minimised or held at --cka-target; "
+        "0: off",
+    )
+    cka_on: str | None = components_option("CKA applies")
+    cka_target: float | None = option(
+        None,
+        "value at which CKA is held: the loss has its squared distance, layer by layer; default: "
+        "none, CKA is minimised",
+        legal=UNIT,
+    )
+
+
+@TERMS.register
+class Cka(Term):
+    """Mean CKA of a layer's head outputs over pairs of heads; logged as it is."""
+
+    name, options, wanted = "cka", CkaOptions, ("outputs",)
+
+    def value(self, name, states, shared):
+        """Compute CKA of one layer."""
+        return cka(states.outputs, states.query_padding_mask)
+
+    def share(self, layers, sample_size):
+        """Return the mean over layers of CKA, or of its squared distance from the target."""
+        if self.given.cka_target is None:
+            return super().share(layers, sample_size)
+        return sum((value - self.given.cka_target) ** 2 for value in layers) / len(layers)

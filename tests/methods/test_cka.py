@@ -1,0 +1,74 @@
+"""CKA as a term against kernel matrices written out, and what makes it free of scale."""
+
+import math
+
+import pytest
+import torch
+
+from diverse_mha.methods.cka import cka
+from tests import reference_diversity
+from tests.methods.inputs import EXACT, assert_same, padding, value_and_grad, vectors
+
+
+def literal(x, mask=None):
+    return reference_diversity.cka(reference_diversity.real_rows(x, mask))
+
+
+@pytest.mark.parametrize("num_heads", [2, 3, 5])
+@pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3]])
+def test_value_and_gradient_equal_the_kernel_matrices(num_heads, lengths):
+    mask = None if lengths is None else padding(lengths)
+    assert_same(cka, literal, 0.5 + vectors(num_heads=num_heads), mask)
+
+
+def test_padding_is_never_read():
+    mask, x = padding([5, 2, 1]), vectors()
+    value, grad = value_and_grad(cka, x.masked_fill(mask[:, None, :, None], math.nan), mask)
+    expected, expected_grad = value_and_grad(cka, x, mask)
+    assert torch.equal(value, expected) and torch.equal(grad, expected_grad)
+    assert not grad.masked_select(mask[:, None, :, None]).any()
+
+
+def test_rotation_scale_and_shift_of_a_head_change_nothing():
+    x = vectors(dtype=torch.float32)
+    turn, _ = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(1)))
+    for scale in (1e-12, 1.0, 1e9):
+        other = x.clone()
+        other[:, 1] = scale * (x[:, 1] @ turn + 3.0)
+        tolerance = {"rtol": 1e-4, "atol": 1e-5}
+        torch.testing.assert_close(cka(other), cka(x), **tolerance)
+    other[:, 1:] = other[:, :1]
+    torch.testing.assert_close(cka(other), torch.tensor(1.0), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_half_precision_is_computed_in_float32(dtype):
+    x = vectors().to(dtype).requires_grad_()
+    expected, expected_grad = value_and_grad(cka, x.double())
+    with torch.autocast("cpu", torch.bfloat16):
+        value = cka(x)
+    (grad,) = torch.autograd.grad(value, x)
+    assert value.dtype == torch.float32 and grad.dtype == dtype
+    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-7 + eps / 1e3)
+
+
+def test_heads_that_do_not_vary_have_zero_and_finite_gradients():
+    x = vectors(num_heads=3)
+    x[:, 0] = 0.7
+    value, grad = value_and_grad(cka, x)
+    both, _ = value_and_grad(cka, x[:, 1:])
+    torch.testing.assert_close(value, both / 3, **EXACT)  # one pair of three varies
+    assert grad.isfinite().all()
+    for nothing in (x[:, :1], x[:1, :, :1], x[:, :, :0], x * 0):
+        value, grad = value_and_grad(cka, nothing)
+        assert value == 0 and not grad.any()
+
+
+@pytest.mark.parametrize("positions", [32, 128, 512, 2048])
+def test_independent_heads_look_alike_when_positions_are_few(positions):
+    """About 1 / (1 + N / D): what the docstring says."""
+    generator = torch.Generator().manual_seed(positions)
+    x = torch.randn(1, 8, positions, 32, generator=generator)
+    assert float(cka(x)) == pytest.approx(1 / (1 + positions / 32), rel=0.05)
