@@ -5,6 +5,7 @@ criterions and optimiser. Without fairseq the functions of ``diverse_mha.methods
 ``diverse_mha.measures`` still work; ``diverse-mha doctor`` says what is wrong.
 """
 
+import importlib
 import logging
 import os
 
@@ -25,6 +26,23 @@ logging.getLogger("fairseq.tasks.text_to_speech").addFilter(
 def register() -> None:
     """Register everything with fairseq, and apply the fixes; may be called again."""
     from diverse_mha import criterions, models, optim, tasks  # noqa: F401
+
+
+def load(path, data, *, cpu=False):
+    """Load a checkpoint whose heads can be looked at; see ``diverse_mha.analysis.heads``.
+
+    Args:
+        path: a checkpoint of this package, or of fairseq's ``transformer`` or ``transformer_lm``.
+        data: folder with the dictionaries it was trained with.
+        cpu: do not use a GPU.
+
+    Returns:
+        A model whose ``run(sentences, target)`` returns attention weights, outputs, logits,
+        queries, keys and values of every layer and head.
+    """
+    # By name: the analysis is above this module, and needs fairseq.
+    heads = importlib.import_module("diverse_mha.analysis.heads")
+    return heads.load(path, data, cpu=cpu)
 
 
 # fairseq takes seconds to import, and most commands start without it.

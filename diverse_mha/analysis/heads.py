@@ -1,0 +1,232 @@
+"""The attention of every layer and head as arrays, for sentences that a user gives.
+
+In other libraries this is an activation cache, or ``output_attentions``::
+
+    model = diverse_mha.load("checkpoint_best.pt", "data/mine/bin")
+    run = model.run(["Ein Haus .", "Zwei Häuser ."])
+    run.heads["cross"].weights[0]  # layer 1: (B, H, T, S)
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from fairseq.data import data_utils
+from fairseq.dataclass.configs import GenerationConfig
+from torch import Tensor
+
+from diverse_mha.attention import STATE_NAMES, HeadStates, check_state_names
+from diverse_mha.common.errors import UserError
+from diverse_mha.corpora.prepared import preparation, read_side
+from diverse_mha.evaluation.checkpoints import Loaded, head_states, on_device
+from diverse_mha.evaluation.checkpoints import load as load_checkpoint
+
+Sentences = Sequence[str]
+
+
+class ComponentHeads(NamedTuple):
+    """The head states of one component; lists are by layer, layer 1 first.
+
+    B sentences, H heads, T queries, S keys, D = model width / H. States that were not asked for are
+    None. No gradient.
+    """
+
+    queries: list[Tensor] | None  # (B, H, T, D), not scaled
+    keys: list[Tensor] | None  # (B, H, S, D)
+    values: list[Tensor] | None  # (B, H, S, D)
+    logits: list[Tensor] | None  # (B, H, T, S), before the mask
+    weights: list[Tensor] | None  # (B, H, T, S), rows sum to 1
+    outputs: list[Tensor] | None  # (B, H, T, D), weights @ values
+    query_padding_mask: Tensor  # (B, T) bool, True = padding
+    key_padding_mask: Tensor  # (B, S) bool, True = padding
+
+
+class Run(NamedTuple):
+    """What a model's heads did for a batch of sentences.
+
+    Query t of the decoder and of the encoder-decoder attention has read the target up to token
+    t - 1 (the first: </s>) and predicts token t, ``target_tokens[b][t]``.
+    """
+
+    heads: dict[str, ComponentHeads]  # by component: encoder, cross, decoder
+    source_tokens: list[list[str]]  # subwords read, by sentence; pairs give two rows
+    target_tokens: list[list[str]] | None  # subwords predicted; None for a classifier
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all as arrays for ``numpy.savez``: ``cross.weights.1`` is that of layer 1.
+
+        Floating-point arrays are float32; tokens are texts, padded with "".
+        """
+        arrays = {}
+        for component, heads in self.heads.items():
+            for name, value in heads._asdict().items():
+                if isinstance(value, Tensor):
+                    arrays[f"{component}.{name}"] = value.numpy()
+                for number, layer in enumerate(() if value is None else value, 1):
+                    if not isinstance(value, Tensor):
+                        arrays[f"{component}.{name}.{number}"] = layer.float().numpy()
+        for name in ("source_tokens", "target_tokens"):
+            if (tokens := getattr(self, name)) is not None:
+                longest = max(map(len, tokens))
+                arrays[name] = np.array([row + [""] * (longest - len(row)) for row in tokens])
+        return arrays
+
+
+class HeadModel:
+    """A model that shows its heads; :func:`load` makes one.
+
+    Attributes:
+        loaded: the model, its task and data.
+    """
+
+    def __init__(self, loaded: Loaded):
+        self.loaded = loaded
+        self._generator = None
+
+    @torch.no_grad()
+    def run(
+        self,
+        sentences: Sentences | Sequence[tuple[str, str]],
+        target: Sentences | None = None,
+        *,
+        states: tuple[str, ...] = STATE_NAMES,
+        beam: int = 5,
+    ) -> Run:
+        """Run sentences through the model as one batch.
+
+        Args:
+            sentences: plain text where data-prep made the data; else tokens separated by spaces,
+                as in the files that fairseq-preprocess read. Pairs for a classifier of pairs.
+            target: translations to force, in the same form; None: the model's own, by beam search.
+                Only for translation.
+            states: names of ``HeadStates`` to keep; fewer need less memory.
+            beam: beam size of the model's own translations.
+
+        Raises:
+            UserError: for no sentence, an empty or a too long one, or a target that does not fit.
+        """
+        states = check_state_names(states)
+        if isinstance(sentences, str) or not sentences:
+            raise UserError("sentences: give a list with a sentence or more")
+        sample, source, predicted = self._sample(sentences, target, beam)
+        (sample,) = on_device(self.loaded, [sample])
+        recorded = head_states(self.loaded.model, sample, states)
+        read = {"source": source, "target": predicted if "encoder" in recorded else source}
+        heads = {}
+        for component, layers in recorded.items():
+            if layers:  # layer drop may leave none
+                queries = read["source" if component == "encoder" else "target"]
+                keys = read["target" if component == "decoder" else "source"]
+                heads[component] = _collect(layers, _padding(queries), _padding(keys))
+        symbols = [self._symbols(side, rows) for side, rows in enumerate((source, predicted))]
+        return Run(heads, *symbols)
+
+    def _sample(
+        self, sentences, target, beam: int
+    ) -> tuple[dict, list[Tensor], list[Tensor] | None]:
+        """Return fairseq's batch, the tokens read by row, and those predicted."""
+        task = self.loaded.task
+        if hasattr(task, "dictionary") and not hasattr(task, "src_dict"):
+            if target is not None:
+                raise UserError("target: is for translation models; leave it out")
+            classifies = hasattr(task, "labels")
+            rows = self._classified(sentences) if classifies else self._encode(0, sentences)
+            read = rows if classifies else [row.roll(1) for row in rows]  # eos comes first
+            sample = {"net_input": _batch(read, task.dictionary.pad())}
+            return sample, read, None if classifies else rows
+        source = self._encode(0, sentences)
+        net_input = _batch(source, task.source_dictionary.pad())
+        if target is None:
+            predicted = self._translate(net_input, beam)
+        elif len(target) != len(sentences):
+            raise UserError(f"target: {len(target)} for {len(sentences)} sentences; give one each")
+        else:
+            predicted = self._encode(1, target)
+        pad = task.target_dictionary.pad()
+        inputs = [row.roll(1) for row in predicted]
+        net_input["prev_output_tokens"] = data_utils.collate_tokens(inputs, pad)
+        return {"net_input": net_input}, source, predicted
+
+    def _classified(self, sentences) -> list[Tensor]:
+        """Encode the sentences of a classifier; those of a pair are neighbouring rows."""
+        count = self.loaded.task.sentences
+        if count > 1 and any(isinstance(pair, str) or len(pair) != count for pair in sentences):
+            raise UserError(f"sentences: the model classifies pairs; give tuples of {count}")
+        return self._encode(0, [s for pair in sentences for s in pair] if count > 1 else sentences)
+
+    def _encode(self, side: int, sentences: Sentences) -> list[Tensor]:
+        """Return the tokens of the source (side 0) or target sentences; each ends with eos."""
+        dictionary, encode = self._dictionary(side), self._encoder(side)
+        longest = self.loaded.longest()
+        longest = longest[side] if isinstance(longest, tuple) else longest
+        rows = []
+        for number, sentence in enumerate(sentences, 1):
+            words = encode(sentence).split()
+            if not words:
+                raise UserError(f"sentence {number}: is empty; leave it out")
+            row = dictionary.encode_line(" ".join(words), append_eos=True, add_if_not_exist=False)
+            if len(row) > longest:
+                raise UserError(
+                    f"sentence {number}: {len(row):,} subwords, at most {longest:,} fit the model; "
+                    "shorten it"
+                )
+            rows.append(row.long())
+        return rows
+
+    def _encoder(self, side: int) -> Callable[[str], str]:
+        data, cfg = Path(self.loaded.options().data), self.loaded.options()
+        if not hasattr(cfg, "source_lang") or not preparation(data).method:
+            return lambda line: line
+        return read_side(data, (cfg.source_lang, cfg.target_lang)[side]).encode()
+
+    def _dictionary(self, side: int):
+        task = self.loaded.task
+        return (task.source_dictionary, task.target_dictionary or task.source_dictionary)[side]
+
+    def _symbols(self, side: int, rows: list[Tensor] | None) -> list[list[str]] | None:
+        if rows is None:
+            return None
+        return [[self._dictionary(side)[int(token)] for token in row] for row in rows]
+
+    def _translate(self, net_input: dict, beam: int) -> list[Tensor]:
+        """Return the model's own translations; each ends with eos."""
+        task, model = self.loaded.task, self.loaded.model
+        generator = task.build_generator([model], GenerationConfig(beam=beam))
+        (sample,) = on_device(self.loaded, [{"net_input": net_input}])
+        return [best["tokens"].long().cpu() for best, *_ in generator.generate([model], sample)]
+
+
+def _batch(rows: list[Tensor], pad: int) -> dict:
+    """Return source tokens, padded on the right, and their lengths."""
+    return {
+        "src_tokens": data_utils.collate_tokens(rows, pad),
+        "src_lengths": torch.tensor([len(row) for row in rows]),
+    }
+
+
+def _padding(rows: list[Tensor]) -> Tensor:
+    """Return the padding mask of rows that a batch pads on the right."""
+    lengths = torch.tensor([len(row) for row in rows])
+    return torch.arange(int(lengths.max())) >= lengths[:, None]
+
+
+def _collect(layers: list[HeadStates], queries: Tensor, keys: Tensor) -> ComponentHeads:
+    """Turn a record a layer into lists by layer, on the CPU."""
+    states = {
+        name: None if getattr(layers[0], name) is None else [getattr(x, name).cpu() for x in layers]
+        for name in STATE_NAMES
+    }
+    return ComponentHeads(**states, query_padding_mask=queries, key_padding_mask=keys)
+
+
+def load(path: str | Path, data: str | Path, *, cpu: bool = False) -> HeadModel:
+    """Load a checkpoint so that its heads can be looked at.
+
+    Args:
+        path: a checkpoint of this package, or of fairseq's ``transformer`` or ``transformer_lm``.
+        data: folder with the dictionaries it was trained with.
+        cpu: do not use a GPU.
+    """
+    return HeadModel(load_checkpoint(str(path), str(data), cpu=cpu))

@@ -1,0 +1,99 @@
+"""Arrays of every layer and head, for sentences that a user gives."""
+
+import numpy as np
+import pytest
+import torch
+
+import diverse_mha
+from diverse_mha.attention import STATE_NAMES
+from diverse_mha.common.errors import UserError
+
+SENTENCES = ["0 1 2 3", "4 5"]
+
+
+def test_forced_translations_have_the_states_of_the_models_own_forward_pass(checkpoint, data):
+    model = diverse_mha.load(checkpoint, data, cpu=True)
+    run = model.run(SENTENCES, target=["3 2", "5 4 好"])
+    assert run.source_tokens == [["0", "1", "2", "3", "</s>"], ["4", "5", "</s>"]]
+    assert run.target_tokens == [["3", "2", "</s>"], ["5", "4", "好", "</s>"]]
+    assert set(run.heads) == {"encoder", "cross", "decoder"}
+    cross = run.heads["cross"]
+    assert [tuple(x.shape) for x in cross.weights] == [(2, 4, 4, 5)] * 2
+    for name in STATE_NAMES:
+        assert len(getattr(cross, name)) == 2
+    assert cross.query_padding_mask.tolist()[0] == [False, False, False, True]
+    assert cross.key_padding_mask.tolist()[1] == [False, False, False, True, True]
+
+    # The second sentence alone, through fairseq's own call.
+    task = model.loaded.task
+    encode = task.source_dictionary.encode_line
+    source, target = (encode(t, add_if_not_exist=False).long()[None] for t in ("4 5", "5 4 好"))
+    with torch.no_grad():
+        _, extra = model.loaded.model(
+            source, torch.tensor([3]), target.roll(1), return_head_states=("weights", "outputs")
+        )
+    for component, keys, queries in (("encoder", 3, 3), ("cross", 3, 4), ("decoder", 4, 4)):
+        for layer in range(2):
+            expected = extra["head_states"][component][layer]
+            heads = run.heads[component]
+            weights = heads.weights[layer][1:, :, :queries, :keys]
+            torch.testing.assert_close(weights, expected.weights, atol=1e-6, rtol=1e-5)
+            outputs = heads.outputs[layer][1:, :, :queries]
+            torch.testing.assert_close(outputs, expected.outputs, atol=1e-6, rtol=1e-5)
+
+
+def test_without_a_target_the_models_own_translation_is_forced(checkpoint, data):
+    model = diverse_mha.load(checkpoint, data, cpu=True)
+    own = model.run(SENTENCES, states=("weights",), beam=2)
+    assert own.heads["cross"].outputs is None
+    targets = [" ".join(tokens[:-1]) for tokens in own.target_tokens]
+    assert all(tokens[-1] == "</s>" for tokens in own.target_tokens)
+    forced = model.run(SENTENCES, target=targets, states=("weights",))
+    assert forced.target_tokens == own.target_tokens
+    for component, heads in own.heads.items():
+        assert torch.equal(heads.weights[1], forced.heads[component].weights[1])
+
+
+def test_language_models_and_classifiers_too(save, data, pairs):
+    lm = save("lm", "transformer_lm_disagree", task="language_modeling")
+    run = diverse_mha.load(lm, data, cpu=True).run(SENTENCES)
+    assert run.source_tokens[0] == ["</s>", "0", "1", "2", "3"]
+    assert run.target_tokens[1] == ["4", "5", "</s>"]
+    assert [tuple(x.shape) for x in run.heads["decoder"].weights] == [(2, 4, 5, 5)] * 2
+
+    path = save("class", "sentence_classifier", task="sentence_classification", data=pairs)
+    model = diverse_mha.load(path, pairs, cpu=True)
+    run = model.run([("0 1", "2"), ("3", "4 5 6")])
+    assert run.source_tokens[1] == ["2", "</s>"] and run.target_tokens is None
+    assert tuple(run.heads["encoder"].outputs[0].shape) == (4, 4, 4, 4)
+    with pytest.raises(UserError, match="the model classifies pairs; give tuples of 2"):
+        model.run(SENTENCES)
+    with pytest.raises(UserError, match="target: is for translation models"):
+        model.run([("0", "1")], target=["2"])
+
+
+def test_arrays_are_those_of_the_run(checkpoint, data, tmp_path):
+    run = diverse_mha.load(checkpoint, data, cpu=True).run(SENTENCES, target=SENTENCES)
+    np.savez(tmp_path / "heads.npz", **run.arrays())
+    arrays = np.load(tmp_path / "heads.npz")  # no pickle
+    assert arrays["cross.weights.2"].dtype == np.float32
+    np.testing.assert_array_equal(arrays["cross.weights.2"], run.heads["cross"].weights[1].numpy())
+    assert arrays["encoder.key_padding_mask"].tolist() == [[False] * 5, [False] * 3 + [True] * 2]
+    assert arrays["source_tokens"].tolist()[1] == ["4", "5", "</s>", "", ""]
+    assert len([name for name in arrays if name.startswith("cross.")]) == 6 * 2 + 2
+
+
+WRONG = {
+    "give a list with a sentence": ("0 1", {}),
+    "sentence 2: is empty; leave it out": (["0", " "], {}),
+    "sentence 1: 2,001 subwords, at most 1,024 fit the model": (["0 " * 2000], {}),
+    "target: 1 for 2 sentences; give one each": (SENTENCES, {"target": ["0"]}),
+    "head states: unknown 'weigths'": (SENTENCES, {"states": ("weigths",)}),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_input_is_named(message, checkpoint, data):
+    sentences, options = WRONG[message]
+    with pytest.raises((ValueError, UserError), match=message):
+        diverse_mha.load(checkpoint, data, cpu=True).run(sentences, **options)
