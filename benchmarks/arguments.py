@@ -39,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--optimizer", default="adam", choices=("adam", "fused_adam"), help=text)
     default = "cuda" if torch.cuda.is_available() else "cpu"
     text = "cpu or cuda (default: cuda where there is a GPU)"
-    what.add_argument("--device", type=find_device, default=default, help=text)
+    what.add_argument("--device", default=default, help=text)
     text = "most tokens in a batch, padding included (default: the shape's)"
     add_number(what, "batch-tokens", None, text, least=16)
     text = "mean tokens of a sentence, or tokens of a language model's block (default: the shape's)"
@@ -65,7 +65,7 @@ def find_device(name: str) -> torch.device:
 
 def check_options(args: argparse.Namespace) -> None:
     """Refuse impossible options, and fill in those that the shape decides."""
-    shape = SHAPES[args.shape]
+    shape, args.device = SHAPES[args.shape], find_device(args.device)
     args.variants = choose(args.variants, variants_of(shape))
     args.batch_tokens = args.batch_tokens or shape.batch_tokens
     args.mean_length = args.mean_length or shape.mean_length

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 
-from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
 from experiments.experiments import TESTED, Cell, Experiment, Row, Table
 from experiments.measures import MEASURES
@@ -71,7 +71,7 @@ def _experiment(*said: Mapping) -> Experiment:
     merged = {key: value for one in said for key, value in one.items()}
     settings = {key: merged[key] for key in sorted(merged) if "." in key}
     for key in merged.keys() - settings.keys() - _OF_EXPERIMENT - {*_OWN, *_OTHERS}:
-        raise OptionError(
+        raise UserError(
             f"{key}: no key of a table; choose from {', '.join(sorted(_OF_EXPERIMENT))}"
         )
     return Experiment(**{k: merged[k] for k in merged.keys() & _OF_EXPERIMENT}, settings=settings)
@@ -84,16 +84,16 @@ def add_tables(paper: str, source: Path | str) -> None:
         for item in read_tables(paper, text):
             add_table(item)
     except tomllib.TOMLDecodeError as error:
-        raise OptionError(f"{paper}: not readable as TOML: {error}; correct it") from None
+        raise UserError(f"{paper}: not readable as TOML: {error}; correct it") from None
     except KeyError as error:
-        raise OptionError(f"{paper}: a table, row or column has no {error}; give one") from None
+        raise UserError(f"{paper}: a table, row or column has no {error}; give one") from None
 
 
 def add_table(item: Table) -> None:
     """Add a table to its paper."""
     name, items = f"{item.paper} {item.name}", PAPERS.setdefault(item.paper, {})
     if item.name in items:
-        raise OptionError(f"{name} is there already; give another name")
+        raise UserError(f"{name} is there already; give another name")
     cells = [cell for row in item.rows for cell in row.cells if cell is not None]
     corpora = [cell.experiment.corpus for cell in cells if cell.experiment is not None]
     rows = [row.name for row in item.rows]
@@ -106,7 +106,7 @@ def add_table(item: Table) -> None:
     ):
         for word in given:
             if word not in known:
-                raise OptionError(f"{name}: no {what} {word!r}; choose from {', '.join(known)}")
+                raise UserError(f"{name}: no {what} {word!r}; choose from {', '.join(known)}")
     items[item.name] = item
 
 

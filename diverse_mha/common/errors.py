@@ -14,23 +14,26 @@ RESUMES = "interrupted; run the same command again to go on"
 STARTS_OVER = "interrupted; the same command starts again from the beginning"
 
 
-class UserError(Exception):
+class UserError(ValueError):
     """A wrong or missing input: one line that names it, its value and the cure.
 
-    :func:`run_cli` prints it without a traceback.
+    Our commands print it and end with code 2 (:func:`run_cli`), fairseq's with code 1
+    (:func:`report_uncaught`).
     """
 
 
-class OptionError(UserError, ValueError, SystemExit):
-    """A :class:`UserError` that fairseq's own commands can meet.
+def user_error_in(error: BaseException) -> UserError | None:
+    """Return the user error that an exception is, or that torch quotes from a process it started.
 
-    As a ``SystemExit`` it ends them with one line and exit code 1. A caller catches it as a
-    ``ValueError``.
+    torch's ProcessRaisedException ends with the last line of the traceback in that process.
     """
-
-    def __init__(self, message: str):
-        super().__init__(message)
-        self.code = f"error: {message}"  # printed by the interpreter
+    if isinstance(error, UserError):
+        return error
+    kind, _, message = str(error).strip().rpartition("\n")[2].partition(": ")
+    quoted = type(error).__name__ == "ProcessRaisedException"
+    if quoted and kind == f"{UserError.__module__}.{UserError.__qualname__}":
+        return UserError(message)
+    return None
 
 
 def run_cli(main: Callable[[], int | None], *, interrupted: str = RESUMES) -> None:
@@ -49,8 +52,6 @@ def run_cli(main: Callable[[], int | None], *, interrupted: str = RESUMES) -> No
         code = main() or 0
         if sys.stdout is not None:  # closed by the shell
             sys.stdout.flush()
-    except UserError as error:
-        code = _complain(str(error))
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)
         code = 130
@@ -60,18 +61,26 @@ def run_cli(main: Callable[[], int | None], *, interrupted: str = RESUMES) -> No
         code = 141
     except OSError as error:
         code = _complain(describe_os_error(error))
+    except Exception as error:
+        refused = user_error_in(error)
+        if refused is None:
+            raise
+        code = _complain(str(refused))
     sys.exit(code)
 
 
-def say_interrupted(
+def report_uncaught(
     kind: type[BaseException],
     error: BaseException,
     traceback: TracebackType | None,
     *,
     interrupted: str = RESUMES,
 ) -> None:
-    """A ``sys.excepthook`` that reports Ctrl-C in one line, outside :func:`run_cli` too."""
-    if issubclass(kind, KeyboardInterrupt):
+    """A ``sys.excepthook`` for fairseq's commands: one line for a user error and for Ctrl-C."""
+    refused = user_error_in(error)
+    if refused is not None:
+        _complain(str(refused))
+    elif isinstance(error, KeyboardInterrupt):
         print(interrupted, file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, traceback)

@@ -90,30 +90,29 @@ CONFIGS = USER_DIR / "configs" if (USER_DIR / "configs").is_dir() else ROOT / "c
 MAKE_DATA = "make it with a script of data-prep/ or with fairseq-preprocess"
 
 
-def check_data_exists(folder: Path, error: type[UserError] = UserError) -> None:
-    """Raise ``error`` for a missing data folder."""
+def check_data_exists(folder: Path) -> None:
+    """Raise an error for a missing data folder."""
     if not folder.is_dir():
-        raise error(f"{folder}: no such data folder; {MAKE_DATA}")
+        raise UserError(f"{folder}: no such data folder; {MAKE_DATA}")
 
 
 def check_data_folder(
     data: str | Path,
     dictionaries: Sequence[str] = ("dict*.txt",),
-    error: type[UserError] = UserError,
 ) -> Path:
     """Return the first folder of fairseq's data path, which joins folders by ``:``.
 
     Raises:
-        error: if a folder is missing, or no file of the first matches ``dictionaries``.
+        UserError: if a folder is missing, or no file of the first matches ``dictionaries``.
     """
     folders = [Path(name) for name in str(data).split(os.pathsep)]
     for folder in folders:
-        check_data_exists(folder, error)
+        check_data_exists(folder)
     if not any(any(folders[0].glob(pattern)) for pattern in dictionaries):
         inside = folders[0] / "bin"  # the layout of data-prep/
         there = any(any(inside.glob(pattern)) for pattern in dictionaries)
         cure = inside if there else "the folder that fairseq-preprocess wrote (its --destdir)"
-        raise error(f"data folder {folders[0]} holds no dict.*.txt; give {cure}")
+        raise UserError(f"data folder {folders[0]} holds no dict.*.txt; give {cure}")
     return folders[0]
 
 

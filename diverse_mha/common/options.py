@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 
 
 def flag(name: str) -> str:
@@ -60,9 +60,9 @@ class Range(NamedTuple):
             raise ValueError(f"{name} is {value!r}; expected {self.kind}{self.words}")
 
     def check_option(self, name: str, value: Any) -> None:
-        """Raise OptionError for an illegal option; ``name`` has underscores."""
+        """Raise UserError for an illegal option; ``name`` has underscores."""
         if not self.legal(value):
-            raise OptionError(f"{flag(name)} {value}: must be {self.words}")
+            raise UserError(f"{flag(name)} {value}: must be {self.words}")
 
 
 def _at_least(least: int) -> Range:
@@ -101,7 +101,7 @@ def read_options(kind: type, cfg: Any) -> Any:
     """Return an instance of the dataclass ``kind`` with the values in ``cfg``, or else defaults.
 
     Raises:
-        OptionError: for an illegal value.
+        UserError: for an illegal value.
     """
     values = {}
     for f in fields(kind):
@@ -122,7 +122,7 @@ def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
     for f in options:
         value = getattr(cfg, f.name, f.default)
         if _plain(value) != _plain(f.default):
-            raise OptionError(f"{flag(f.name)} {value} has no effect {why}")
+            raise UserError(f"{flag(f.name)} {value} has no effect {why}")
 
 
 def _plain(value: Any):
@@ -145,9 +145,9 @@ def split_list(text: str) -> list[str]:
 
 
 def check_name(option: str, name: str, legal: Iterable[str]) -> str:
-    """Return ``name``, or raise OptionError if it is not legal."""
+    """Return ``name``, or raise UserError if it is not legal."""
     if name not in legal:
-        raise OptionError(f"{option} {name}: choose from {', '.join(legal)}")
+        raise UserError(f"{option} {name}: choose from {', '.join(legal)}")
     return name
 
 
@@ -155,16 +155,16 @@ def parse_names(option: str, value: str | None, legal: tuple[str, ...]) -> tuple
     """Parse a comma-separated list; return the names in the order of ``legal``, () for None.
 
     Raises:
-        OptionError: for an unknown or repeated name.
+        UserError: for an unknown or repeated name.
     """
     if value is None:
         return ()
     names = split_list(value)
     for name in names:
         if name not in legal:
-            raise OptionError(f"{option} {value}: unknown {name!r}; choose from {', '.join(legal)}")
+            raise UserError(f"{option} {value}: unknown {name!r}; choose from {', '.join(legal)}")
         if names.count(name) > 1:
-            raise OptionError(f"{option} {value}: {name!r} is given twice; name it once")
+            raise UserError(f"{option} {value}: {name!r} is given twice; name it once")
     return tuple(name for name in legal if name in names)
 
 
@@ -207,7 +207,7 @@ class Method:
         build: returns the module for an instance of ``options`` and a ``Place``, or None if
             attention needs none. A function at the top of its file, so that models pickle.
         options: dataclass of its options.
-        check: raises ``OptionError`` for options that do not fit a ``Place``; called for every
+        check: raises ``UserError`` for options that do not fit a ``Place``; called for every
             component before anything is built.
         stock: True if a trained model computes what stock fairseq does.
         carries: for logits, True if a layer's logits go to the next layer.
@@ -299,7 +299,7 @@ class Seam(Registry):
         """Return the selected method and its options.
 
         Raises:
-            OptionError: for an unknown name, an illegal value or an option without effect.
+            UserError: for an unknown name, an illegal value or an option without effect.
         """
         name = str(getattr(cfg, self.name, self.default))
         chosen = self[check_name(flag(self.name), name, self.names)]

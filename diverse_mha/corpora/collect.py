@@ -35,6 +35,8 @@ def main() -> None:
                         outs[side].write(line.replace("\r", " ") + "\n")
                         filled[side] = filled[side] or bool(line.strip())
                         count += 1
+                except UserError:
+                    raise
                 except ValueError as error:
                     raise UserError(f"{path}: {error}") from None
                 if args.lines is not None and count != args.lines:

@@ -11,7 +11,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates, Wanted
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import ANY_COUNT, option, read_options, refuse_idle
 from diverse_mha.common.typed import with_options
 from diverse_mha.methods.term import TERMS, Term, total
@@ -52,7 +52,7 @@ class Schedule:
         schedule = read_options(cls, cfg)
         start, warmup, end = astuple(schedule)
         if end and end <= start + warmup:
-            raise OptionError(
+            raise UserError(
                 f"--diversity-end {end}: must be above --diversity-start {start} plus "
                 f"--diversity-warmup-updates {warmup}"
             )
@@ -110,16 +110,16 @@ class DiversityTerms:
         """Refuse components that a model lacks, or whose single head has nothing to compare."""
         for term in self.terms:
             if not heads:
-                raise OptionError(f"{term.option}: the model has no layers with heads; add some")
+                raise UserError(f"{term.option}: the model has no layers with heads; add some")
             for name in term.components or heads:
                 if name not in heads:
-                    raise OptionError(
+                    raise UserError(
                         f"{term.on_option} {','.join(term.components)}: the model has no {name!r} "
                         f"attention; choose from {', '.join(heads)}"
                     )
                 if term.compares and heads[name] == 1:
                     side = "encoder" if name == "encoder" else "decoder"
-                    raise OptionError(
+                    raise UserError(
                         f"{term.option}: heads are compared with each other, and the model's "
                         f"{name} attention has one; give --{side}-attention-heads 2 or more, or "
                         "other components"
@@ -252,19 +252,19 @@ class DiversityMixin:
         """Refuse a model that cannot give the terms what they need."""
         softmax = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
         if softmax is not None and not isinstance(self, AdaptiveLoss):
-            raise OptionError(
+            raise UserError(
                 "--adaptive-softmax-cutoff: goes with --criterion adaptive_loss_with_diversity "
                 "only; other losses cannot train it"
             )
         if softmax is None and isinstance(self, AdaptiveLoss):
-            raise OptionError(
+            raise UserError(
                 "--criterion adaptive_loss_with_diversity: needs --adaptive-softmax-cutoff; give "
                 "that, or --criterion cross_entropy_with_diversity"
             )
         if not self.diversity.wanted:
             return
         if not hasattr(model, "heads"):
-            raise OptionError(
+            raise UserError(
                 f"{self.diversity.options}: the model must show its heads, and a "
                 f"{type(model).__name__} does not; give --arch transformer_disagree, which has "
                 "the same parameters"

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.criterions.diversity import DiversityConfig, DiversityMixin
 
 # Prefixes of a group's counts in fairseq's logging output, summed over workers.
@@ -20,7 +20,7 @@ class SentenceClassificationCriterion(FairseqCriterion):
     def __init__(self, task):
         super().__init__(task)
         if not hasattr(task, "labels"):
-            raise OptionError(
+            raise UserError(
                 "--criterion sentence_classification_with_diversity needs "
                 "--task sentence_classification"
             )

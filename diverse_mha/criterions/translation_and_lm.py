@@ -10,7 +10,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import ANY_COUNT, RATE
 from diverse_mha.criterions.diversity import DiversityConfig, DiversityMixin
 from diverse_mha.criterions.token_loss import FusedAdaptiveLoss, FusedTokenLoss, TokenLossConfig
@@ -74,7 +74,7 @@ class AdaptiveLossWithDiversity(FusedTokenLoss, DiversityMixin, FusedAdaptiveLos
     def build_criterion(cls, cfg, task):
         """Check the options and build the criterion."""
         if cfg.ddp_backend in {"c10d", "pytorch_ddp"}:
-            raise OptionError(
+            raise UserError(
                 f"--ddp-backend {cfg.ddp_backend} does not go with the adaptive loss; "
                 "give --ddp-backend legacy_ddp"
             )

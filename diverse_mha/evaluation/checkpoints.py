@@ -17,7 +17,7 @@ from torch import nn
 
 import diverse_mha
 from diverse_mha.attention import HeadStates
-from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import check_data_folder, whole_file
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import MADE_BY
@@ -250,7 +250,7 @@ def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
     check_split(folder, subset)
     try:
         task.load_dataset(subset)
-    except OptionError as error:
+    except UserError as error:
         raise UserError(f"--subset {subset}: {error}") from error
     except FileNotFoundError as error:
         available = splits_in(folder)

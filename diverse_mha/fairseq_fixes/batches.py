@@ -14,7 +14,7 @@ from fairseq.data import FairseqDataset
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.patch import patch
 
 
@@ -47,7 +47,7 @@ def report_long_example(original, self, indices, dataset, *args, **kwargs):
         split = next((name for name, one in self.datasets.items() if one is dataset), "the text")
         size = " and ".join(f"{n:,}" for n in np.ravel(dataset.size(int(match[1]))))
         given = self.cfg or self.args  # older tasks of fairseq
-        raise OptionError(
+        raise UserError(
             f"{getattr(given, 'data', None)}: example {int(match[1]) + 1} of {split} has {size} "
             f"tokens, more than the model reads ({match[2]}); shorten it, or leave it out"
         ) from error
@@ -67,7 +67,7 @@ def refuse_long_blocks(original, self, dataset, *args, max_positions=None, **set
     """Raise an error if blocks are longer than the model reads."""
     length = self.args.tokens_per_sample + settings.get("context_window", 0)
     if max_positions is not None and dataset.sizes.max(initial=0) > max_positions < length:
-        raise OptionError(
+        raise UserError(
             f"--tokens-per-sample {length}: the model reads {max_positions}, and longer blocks "
             f"would be left out; give --tokens-per-sample {max_positions}"
         )

@@ -16,7 +16,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf, open_dict
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 
 #: fairseq classes that a checkpoint may name; names registered by other packages are allowed too.
 ALLOWED = {
@@ -56,7 +56,7 @@ def evaluate_option(text: str) -> Any:
             raise ValueError(f"longer than {LONGEST_TEXT} characters")
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise OptionError(f"{shorten(text)}: not a literal; refused") from error
+        raise UserError(f"{shorten(text)}: not a literal; refused") from error
 
 
 def shorten(value: Any) -> str:
@@ -71,22 +71,22 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
     Options in ``given`` are kept: the caller has overridden them.
 
     Raises:
-        OptionError: unknown name, resolver, or path outside the data folder.
+        UserError: unknown name, resolver, or path outside the data folder.
     """
     plain = _plain(options)
     for option, text in _texts(plain):
         where = f"{path}: its option {option} {shorten(text)}"
         if _RESOLVER.search(text):
-            raise OptionError(f"{where}: calls a resolver; refused")
+            raise UserError(f"{where}: calls a resolver; refused")
         if option.rpartition(".")[2] in FILE_PARTS and not _FILE_PART.fullmatch(text):
-            raise OptionError(f"{where}: not a plain file name; refused")
+            raise UserError(f"{where}: not a plain file name; refused")
     flat = isinstance(options, Namespace)
     for group in GROUPS:
         values = plain if flat else plain.get(group)
         for option, name in _names(group, values, flat):
             if _registered(group, name) is None:
                 known = ", ".join(ALLOWED.get(group) or sorted(REGISTRIES[group]["registry"]))
-                raise OptionError(
+                raise UserError(
                     f"{path}: its option {option} {shorten(name)}: a checkpoint may name {known}, "
                     f"and each {group} that this package or code of your own (--user-dir) "
                     "registers; refused"
@@ -100,7 +100,7 @@ def check_readable(options: Mapping) -> None:
     for group in ALLOWED:
         for _, name in _names(group, _plain(getattr(options, group, None)), flat=False):
             if _registered(group, name) is None:
-                raise OptionError(
+                raise UserError(
                     f"--{'arch' if group == 'model' else group} {name} is not supported, because "
                     f"its checkpoints cannot be reloaded. Supported: {', '.join(ALLOWED[group])}"
                 )

@@ -30,7 +30,7 @@ from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from diverse_mha.common.errors import OptionError, UserError, describe_os_error
+from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import whole_file
 from diverse_mha.common.old_names import renew
 from diverse_mha.common.options import flag
@@ -103,7 +103,7 @@ def options_explained(kinds=(OmegaConfBaseException, HydraException)):
         why = f"cannot be used: {type(error).__name__}: {first}"
         if "expected one of" in first:
             why += "; one of your own needs --user-dir"
-        raise OptionError(f"{where} {why}") from error
+        raise UserError(f"{where} {why}") from error
 
 
 def install() -> None:
@@ -130,7 +130,7 @@ def _explained(load, *args, **kwargs):
             return load(*args, **kwargs)
         except FileNotFoundError as error:
             path = _reading.get()[0]
-            raise OptionError(f"{path}: wants {describe_os_error(error)}") from error
+            raise UserError(f"{path}: wants {describe_os_error(error)}") from error
 
 
 @patch(models, "build_model")
@@ -138,11 +138,11 @@ def _explained_model(build, cfg, task, from_checkpoint=False):
     try:
         with options_explained(Exception if from_checkpoint else ()):
             return build(cfg, task, from_checkpoint)
-    except OptionError as error:
+    except UserError as error:
         path = _reading.get()[0]
         if not from_checkpoint or path in str(error):
             raise
-        raise OptionError(f"{path}: {error}") from error
+        raise UserError(f"{path}: {error}") from error
 
 
 @patch(criterions, "build_criterion")
@@ -158,7 +158,7 @@ def _asking_for_files(build, cfg, *args, **kwargs):
         return build(cfg, *args, **kwargs)
     except MissingMandatoryValue as error:
         name = str(error.key)
-        raise OptionError(
+        raise UserError(
             f"{flag(name)} is missing (from Python: {name}=...); "
             "a file that a checkpoint names is not opened"
         ) from error
@@ -198,15 +198,15 @@ def plain_classes() -> list:
     return numpy + broadcast + plain + [dict, list, int, float, str, bool, tuple, set]
 
 
-def checkpoint_error(path: str, error: Exception) -> OptionError:
+def checkpoint_error(path: str, error: Exception) -> UserError:
     """Return the one-line error for one of ``LOADING_ERRORS``."""
     if isinstance(error, OSError) and error.filename is not None:
-        return OptionError(f"checkpoint {describe_os_error(error)}")
+        return UserError(f"checkpoint {describe_os_error(error)}")
     kind, first = type(error).__name__, str(error).partition("\n")[0]
     whole = zipfile.is_zipfile(path)  # torch's format since 1.6
     if whole and not isinstance(error, EOFError | OSError | pickle.UnpicklingError):
-        return OptionError(f"{path}: {kind}: {first}; give a checkpoint that fairseq-train wrote")
-    return OptionError(
+        return UserError(f"{path}: {kind}: {first}; give a checkpoint that fairseq-train wrote")
+    return UserError(
         f"{path}: truncated, no checkpoint, or contains more than tensors and plain values; "
         f"refused ({kind}); give another, such as an earlier one of the run"
     )
@@ -220,7 +220,7 @@ def check_finite(path: str, model: Mapping | None) -> None:
     """
     for name, value in (model or {}).items():
         if torch.is_tensor(value) and not bool(value.isfinite().all()):
-            raise OptionError(
+            raise UserError(
                 f"{path}: parameter {name} holds NaN or infinity; take a checkpoint from before "
                 "the training diverged"
             )
@@ -228,14 +228,14 @@ def check_finite(path: str, model: Mapping | None) -> None:
 
 @patch(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
-    """Load a checkpoint, or raise OptionError if it is broken, refused or not finite."""
+    """Load a checkpoint, or raise UserError if it is broken, refused or not finite."""
     try:
         with reading(str(path), arg_overrides):
             state = load(path, arg_overrides, *args, **kwargs)
         note_processes(state)
         check_finite(str(path), state.get("model"))
         return state
-    except OptionError:
+    except UserError:
         raise
     except LOADING_ERRORS as error:
         raise checkpoint_error(path, error) from error
@@ -284,7 +284,7 @@ def refusals_named(path: str):
         if not isinstance(refused, OSError):
             raise
         named = OSError(refused.errno, refused.strerror, path)
-        raise OptionError(f"checkpoint not saved: {describe_os_error(named)}") from error
+        raise UserError(f"checkpoint not saved: {describe_os_error(named)}") from error
 
 
 @patch(checkpoint_utils, "torch_persistent_save")

@@ -25,7 +25,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
 
-from diverse_mha.common.errors import RESUMES, STARTS_OVER, OptionError, say_interrupted
+from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, report_uncaught
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.patch import patch
 
@@ -54,7 +54,7 @@ def explain(option: str, words: Sequence[str], default=lambda name: None) -> Non
         names = having(option[2:].replace("-", "_"), choice, chosen)
         if names:
             given = f"{option} {_value(words, option) or ''}".rstrip()
-            raise OptionError(
+            raise UserError(
                 f"{given}: {choice} {chosen} has no such option; give {choice} {' or '.join(names)}"
             )
 
@@ -100,18 +100,32 @@ def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
         common = cfg.common
         # fairseq's flat parameters need CUDA; its other two forms of float16 run on a CPU.
         if common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads):
-            raise OptionError("--fp16: needs a GPU; leave it out, or give --bf16")
+            raise UserError("--fp16: needs a GPU; leave it out, or give --bf16")
     return call(cfg, main, **kwargs)
 
 
 @patch(options, "parse_args_and_arch")
-def report_interrupts(parse, parser, input_args=None, *args, **kwargs):
-    """Report Ctrl-C in one line in programs that parse their own command line."""
+def report_errors(parse, parser, input_args=None, *args, **kwargs):
+    """Report user errors and Ctrl-C in one line in programs that parse their own command line.
+
+    fairseq imports the plugin within its ``cli_main``, which is too late to patch that.
+    """
     if input_args is None:
         resumes = parser.get_default("max_update") is not None  # a training
         advice = RESUMES if resumes else STARTS_OVER
-        sys.excepthook = functools.partial(say_interrupted, interrupted=advice)
+        sys.excepthook = functools.partial(report_uncaught, interrupted=advice)
     return parse(parser, input_args, *args, **kwargs)
+
+
+def is_hydra_train() -> bool:
+    """Return True if this program is fairseq-hydra-train."""
+    name = "fairseq_cli.hydra_train"
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return name in sys.modules or getattr(spec, "name", None) == name
+
+
+if is_hydra_train():  # parses its command line before it imports the plugin
+    sys.excepthook = report_uncaught
 
 
 @patch(options, "parse_args_and_arch")
@@ -142,7 +156,7 @@ def check_task_of_model(parse, *args, **kwargs):
         wanted = "exact_translation" if pairs else "sentence_classification"
     else:
         return parsed
-    raise OptionError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")
+    raise UserError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")
 
 
 @patch(options, "parse_args_and_arch")
@@ -151,12 +165,12 @@ def refuse_without_alignments(parse, *args, **kwargs):
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(given, "replace_unk", None) is not None:
-        raise OptionError(
+        raise UserError(
             "--replace-unk: not supported, because fairseq's search returns no word alignment; "
             "leave it out"
         )
     if getattr(given, "print_alignment", None) == "soft" and hasattr(given, "buffer_size"):
-        raise OptionError(
+        raise UserError(
             "--print-alignment soft: fairseq-interactive prints hard alignments only; give hard, "
             "or use fairseq-generate"
         )

@@ -15,7 +15,7 @@ import warnings
 from fairseq import nan_detector
 from fairseq.trainer import Trainer
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.patch import patch
 
 logger = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ def report_divergence(original, self, *args, **kwargs):
     except FloatingPointError as error:
         if "gradients are Nan/Inf" not in str(error):
             raise
-        raise OptionError(
+        raise UserError(
             f"update {self.get_num_updates() + 1}: the gradients are NaN or infinite; lower the "
             "learning rate, warm up longer, or give --clip-norm"
         ) from error

@@ -17,7 +17,7 @@ from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.file_io import PathManager
 
-from diverse_mha.common.errors import OptionError, say_interrupted
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
@@ -32,7 +32,7 @@ def resume_position(cfg):
     """Let fairseq resume at the same position in the data with any number of processes.
 
     Raises:
-        OptionError: within an epoch, if an option in ``LIMITS`` has changed.
+        UserError: within an epoch, if an option in ``LIMITS`` has changed.
     """
     load = EpochBatchIterator.load_state_dict
 
@@ -44,7 +44,7 @@ def resume_position(cfg):
                 if before != now:
                     given = f"{flag(name)} {now}" if now is not None else f"no {flag(name)}"
                     cure = f"give {flag(name)} {before}" if before is not None else "leave it out"
-                    raise OptionError(
+                    raise UserError(
                         f"{given}: changed within an epoch; {cure}, or --reset-dataloader"
                     )
         now = cfg.distributed_training.distributed_world_size
@@ -131,14 +131,14 @@ def check_start(
         cure = "check the name, or leave it out"
         if exists(os.path.join(save_dir, path)):
             cure = f"give {os.path.join(save_dir, given)}"
-        raise OptionError(f"{option} {path}: no such checkpoint; {cure}")
+        raise UserError(f"{option} {path}: no such checkpoint; {cure}")
     return option, path
 
 
 def check_metric(options: Any, metric: str) -> None:
     """Raise an error for ``--best-checkpoint-metric bleu`` without ``--eval-bleu``."""
     if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
-        raise OptionError("--best-checkpoint-metric bleu: is measured with --eval-bleu; add it")
+        raise UserError("--best-checkpoint-metric bleu: is measured with --eval-bleu; add it")
 
 
 def _part(name: str, suffix: str) -> str:
@@ -226,7 +226,7 @@ def check_same_run(
             cure = f"--restore-file {os.path.join(os.path.dirname(path), LAST)}"
             if change.name == "_name" and MAKES_A_RUN[change.group]:
                 cure = flag(MAKES_A_RUN[change.group][0])
-            raise OptionError(
+            raise UserError(
                 f"{path}: trained with {flag(name)} {_text(change.before)}, which is now "
                 f"{_text(change.now)}; give another --save-dir, or, "
                 + (
@@ -240,7 +240,7 @@ def check_same_run(
         for name, value in before.items():
             off = value in (None, False, "") or same_value(value, 0)
             if name not in after and not off:
-                raise OptionError(
+                raise UserError(
                     f"{path}: trained with {flag(name)} {value}, which is no longer registered; "
                     "give the --user-dir of that training"
                 )
@@ -326,14 +326,12 @@ def check_and_load(load, cfg, trainer, **passed):
 
     Fine-tuning may start without our parts (:mod:`diverse_mha.models.base`).
     """
-    if "fairseq_cli.hydra_train" in sys.modules:  # imports a plugin after its command line
-        sys.excepthook = say_interrupted
     criterion = trainer.get_criterion()
     ours = hasattr(criterion, "check_model")
     check_metric(trainer.cfg, cfg.best_checkpoint_metric)
     check_readable(trainer.cfg)
     if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
-        raise OptionError(
+        raise UserError(
             f"--save-dir {cfg.save_dir}: in use by another training; wait for it to end, or "
             "give another"
         )
@@ -372,7 +370,7 @@ def check_and_load(load, cfg, trainer, **passed):
         # Report a changed option instead, if there is one.
         compare_runs(trainer, option, path, read, fits=False)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
-            raise OptionError(f"{path}: {error}") from error
+            raise UserError(f"{path}: {error}") from error
         raise
     say_changes(path, compare_runs(trainer, option, path, read))
     stop_if_done(trainer, path, *loaded)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.attention.core import COMPONENTS
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import (
     Registry,
     flag,
@@ -126,7 +126,7 @@ class Term(ABC):
         """Read the term from the options of ``DiversityConfig``; None if it is off.
 
         Raises:
-            OptionError: for an illegal option or one without effect.
+            UserError: for an illegal option or one without effect.
         """
         given = read_options(cls.options, cfg)
         key, where = f"{cls.name}_weight", cls.where()
@@ -193,7 +193,7 @@ def _weight(option: str, value: str | float) -> float:
     except ValueError:
         weight = -1.0
     if not 0 <= weight < float("inf"):
-        raise OptionError(f"{option} {value}: must be 0 or a positive number")
+        raise UserError(f"{option} {value}: must be 0 or a positive number")
     return weight
 
 

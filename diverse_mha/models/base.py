@@ -14,7 +14,7 @@ from fairseq.modules.adaptive_softmax import AdaptiveSoftmax, TiedHeadModule, Ti
 from torch import Tensor, nn
 
 from diverse_mha.attention.core import OpenHeads
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.resuming import FINETUNE
 from diverse_mha.models.components import SIDES
 from diverse_mha.models.config import seam_options
@@ -49,7 +49,7 @@ class StartsWarm:
         try:
             yield
         except Exception as error:
-            if isinstance(error.__context__, OptionError):  # fairseq's trainer hides it
+            if isinstance(error.__context__, UserError):  # fairseq's trainer hides it
                 raise error.__context__ from None
             why = misfit(self, given)
             if not given or not why:
@@ -57,7 +57,7 @@ class StartsWarm:
             cure = "give the architecture, sizes and dictionaries that it was trained with"
             if fill(self, given) and not misfit(self, given):
                 cure = f"give it by {FINETUNE} to begin with those missing at their initial values"
-            raise OptionError(
+            raise UserError(
                 f"{path}: does not fit the model: of its parameters {why}; {cure}"
             ) from error
         finally:

@@ -9,7 +9,7 @@ from fairseq.options import eval_str_list
 
 from diverse_mha.attention import AGGREGATION, LOGITS
 from diverse_mha.attention.core import COMPONENTS
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import Place, Selection, flag, parse_names, split_list
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SEAMS
@@ -27,7 +27,7 @@ def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
         return frozenset(range(1, count + 1))
     for word in words:
         if not word.isdecimal() or not 1 <= int(word) <= count:
-            raise OptionError(
+            raise UserError(
                 f"{option} {value}: there is no layer {word!r}; give numbers from 1 to {count} "
                 "separated by commas, or all, or none"
             )
@@ -85,7 +85,7 @@ class Seams:
         counts = {c: getattr(args, f"{SIDES[c]}_layers") for c in components}
         if logits.method.carries and max(counts[c] for c in logits_on) < 2:
             among = "" if logits_on == components else f" of --logits-on {','.join(logits_on)}"
-            raise OptionError(
+            raise UserError(
                 f"{flag(LOGITS.name)} {logits.method.name}: leads from layer to layer, and no "
                 f"attention{among} has two; give more layers, or leave it out"
             )
@@ -127,7 +127,7 @@ def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]
         option = flag(_layers_option(component))
         value = getattr(args, _layers_option(component), None)
         if component not in components and value not in (None, "none"):
-            raise OptionError(
+            raise UserError(
                 f"{option} {value}: the model has no {component} attention; leave it out"
             )
         count = getattr(args, f"{SIDES[component]}_layers", 0)
@@ -141,12 +141,10 @@ def _read_logits_on(args, logits: Selection, components: tuple[str, ...]) -> tup
     named = parse_names("--logits-on", value, COMPONENTS)
     for name in named:
         if name not in components:
-            raise OptionError(
-                f"--logits-on {value}: the model has no {name} attention; leave it out"
-            )
+            raise UserError(f"--logits-on {value}: the model has no {name} attention; leave it out")
     plain = LOGITS[LOGITS.default].options()
     if named and logits.method.name == LOGITS.default and logits.options == plain:
-        raise OptionError(
+        raise UserError(
             f"--logits-on {value}: no effect without {flag(LOGITS.name)} or --attention-noise; "
             "give one, or leave it out"
         )
@@ -160,12 +158,12 @@ def _check_layers(args, aggregation: Selection, layers, components: tuple[str, .
     others = [other for other in AGGREGATION.names if other != default]
     if name == default and chosen:
         where = _layers_option(chosen[0])
-        raise OptionError(  # the layers may be the architecture's
+        raise UserError(  # the layers may be the architecture's
             f"{flag(where)} {getattr(args, where)} has no effect with {flag(AGGREGATION.name)} "
             f"{default}; choose {' or '.join(others)}, or give {flag(where)} none"
         )
     if name != default and not chosen:
-        raise OptionError(
+        raise UserError(
             f"{flag(AGGREGATION.name)} {name} is in no layer; name some with "
             + " or ".join(flag(_layers_option(component)) for component in components)
         )
@@ -192,11 +190,11 @@ def check_model_options(args) -> None:
     for what, names in _UNSUPPORTED.items():
         for name in names.split():
             if value := getattr(args, name, None):
-                raise OptionError(
+                raise UserError(
                     f"{flag(name)} {value}: {what} not supported by diverse-mha; leave it out"
                 )
     if getattr(args, "no_decoder_final_norm", False) and not args.decoder_normalize_before:
-        raise OptionError(
+        raise UserError(
             "--no-decoder-final-norm has no effect without --decoder-normalize-before; "
             "leave it out, or add that"
         )
@@ -204,7 +202,7 @@ def check_model_options(args) -> None:
         width = getattr(args, f"{side}_embed_dim", None)
         heads = getattr(args, f"{side}_attention_heads", None)
         if None not in (width, heads) and (heads < 1 or width % heads):
-            raise OptionError(
+            raise UserError(
                 f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
                 "give a divisor"
             )
@@ -213,13 +211,13 @@ def check_model_options(args) -> None:
 def check_embeddings(args, joined: bool) -> None:
     """Check the options of a translation's embeddings."""
     if args.share_all_embeddings and not joined:
-        raise OptionError(
+        raise UserError(
             "--share-all-embeddings needs one dictionary for both languages; binarise the data "
             "with --joined-dictionary, or leave it out"
         )
     for name in ("adaptive_input", "tie_adaptive_weights", "char_inputs"):
         if getattr(args, name, False):
-            raise OptionError(f"{flag(name)} has no effect on translation; leave it out")
+            raise UserError(f"{flag(name)} has no effect on translation; leave it out")
     width = args.decoder_embed_dim
     why = {"decoder_input_dim": "is of language models, and has no effect on translation"}
     for name in _TIED:
@@ -228,7 +226,7 @@ def check_embeddings(args, joined: bool) -> None:
     for name, reason in why.items():
         value = getattr(args, name, None)
         if value not in (None, width):
-            raise OptionError(
+            raise UserError(
                 f"{flag(name)} {value}: {reason}; leave it out, and the embeddings are as wide as "
                 f"--decoder-embed-dim {width}"
             )
@@ -245,7 +243,7 @@ def check_cutoffs(args, words: int) -> None:
         except (NameError, SyntaxError, TypeError, ValueError):
             cutoffs = []
         if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1 or cutoffs[-1] > words:
-            raise OptionError(
+            raise UserError(
                 f"{flag(name)} {value}: give rising numbers from 1 to {words}, the size of the "
                 "dictionary, separated by commas"
             )

@@ -7,7 +7,7 @@ from fairseq.modules import AdaptiveInput
 from torch import Tensor
 
 from diverse_mha.attention import check_state_names
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.models.base import DiverseModel, OutputWeight
 from diverse_mha.models.components import Seams, check_cutoffs, check_model_options
@@ -82,20 +82,20 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
 def _check_adaptive(args) -> None:
     """Refuse contradictory options of the tables of words."""
     if args.adaptive_input and getattr(args, "adaptive_input_cutoff", None) is None:
-        raise OptionError("--adaptive-input needs --adaptive-input-cutoff; give that, too")
+        raise UserError("--adaptive-input needs --adaptive-input-cutoff; give that, too")
     sharing = "--share-decoder-input-output-embed"
     if args.share_decoder_input_output_embed and not getattr(args, "adaptive_softmax_cutoff", None):
         if args.adaptive_input:
-            raise OptionError(f"{sharing}: not together with --adaptive-input; leave one out")
+            raise UserError(f"{sharing}: not together with --adaptive-input; leave one out")
         if args.decoder_input_dim != args.decoder_output_dim:
-            raise OptionError(
+            raise UserError(
                 f"{sharing} needs --decoder-input-dim {args.decoder_input_dim} to equal "
                 f"--decoder-output-dim {args.decoder_output_dim}"
             )
     if not args.tie_adaptive_weights:
         return
     if not args.adaptive_input:
-        raise OptionError("--tie-adaptive-weights needs --adaptive-input")
+        raise UserError("--tie-adaptive-weights needs --adaptive-input")
     for left, right in (
         ("adaptive_input_cutoff", "adaptive_softmax_cutoff"),
         ("adaptive_input_factor", "adaptive_softmax_factor"),
@@ -104,7 +104,7 @@ def _check_adaptive(args) -> None:
     ):
         a, b = getattr(args, left, None), getattr(args, right, None)
         if a != b:
-            raise OptionError(
+            raise UserError(
                 f"--tie-adaptive-weights needs {flag(left)} {a} to equal {flag(right)} {b}"
             )
 

@@ -10,7 +10,7 @@ from fairseq.models.transformer import Linear, TransformerConfig, TransformerMod
 from torch import Tensor, nn
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import COUNT, option, read_options, refuse_idle
 from diverse_mha.common.typed import with_options
 from diverse_mha.models.base import DiverseModel
@@ -164,7 +164,7 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
     def build_model(cls, cfg, task):
         """Check the options and build the model."""
         if not hasattr(task, "labels"):
-            raise OptionError("--arch sentence_classifier needs --task sentence_classification")
+            raise UserError("--arch sentence_classifier needs --task sentence_classification")
         args = to_namespace(cfg)
         check_model_options(args)
         given = read_options(ClassifierOptions, args)

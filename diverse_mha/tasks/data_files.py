@@ -10,7 +10,7 @@ import numpy as np
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype, infer_dataset_impl
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 
 _MAGIC = MMapIndexedDataset.Index._HDR_MAGIC
 _HEADER = struct.Struct("<QBQ")  # version, code of the token type, number of sentences
@@ -23,14 +23,14 @@ def dictionaries_named(folder: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as failure:  # fairseq raises plain Exception for invalid UTF-8
-        if isinstance(failure, OptionError) and failure.__cause__ is None:
+        if isinstance(failure, UserError) and failure.__cause__ is None:
             raise  # another error, already reported
         for path in sorted(Path(folder).rglob("dict*.txt")):
             try:
                 Dictionary.load(str(path))
             except Exception as error:
                 reason = next(iter(str(error).splitlines()), "")
-                raise OptionError(f"{path}: not a fairseq dictionary ({reason}); {CURE}") from error
+                raise UserError(f"{path}: not a fairseq dictionary ({reason}); {CURE}") from error
         raise
 
 
@@ -54,7 +54,7 @@ def check_form(folder: str | Path, form: str | None) -> None:
     found |= {"lazy"} if "cached" in found else set()
     given = form and not str(form).startswith("${")  # of a dataclass that nobody resolved
     if given and found and str(form) not in found:
-        raise OptionError(
+        raise UserError(
             f"--dataset-impl {form}: the files of {folder} are {' or '.join(sorted(found))}; "
             "leave it out"
         )
@@ -75,13 +75,13 @@ def _check_index(index: Path) -> None:
             return  # another format
         header = file.read(_HEADER.size)
         if len(header) < _HEADER.size:
-            raise OptionError(f"{index}: cut off; {CURE}")
+            raise UserError(f"{index}: cut off; {CURE}")
         _, code, count = _HEADER.unpack(header)
         start = file.tell()
         if index.stat().st_size < start + 12 * count or code not in _code_to_dtype:
-            raise OptionError(f"{index}: damaged or cut off; {CURE}")
+            raise UserError(f"{index}: damaged or cut off; {CURE}")
         if not count:
-            raise OptionError(
+            raise UserError(
                 f"{index}: holds no sentence; name another split, or binarise a text that has some"
             )
         file.seek(start + 4 * (count - 1))
@@ -92,6 +92,6 @@ def _check_index(index: Path) -> None:
     needed = last_start + last_size * np.dtype(_code_to_dtype[code]).itemsize
     size = text.stat().st_size if text.exists() else 0
     if size < needed:
-        raise OptionError(
+        raise UserError(
             f"{text}: {size:,} bytes, where {index.name} expects {needed:,}; it is cut off: {CURE}"
         )

@@ -13,7 +13,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import MISSING
 from torch import Tensor
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import MAKE_DATA, check_data_exists
 from diverse_mha.tasks.data_files import check_split, dictionaries_named
 from diverse_mha.tasks.exact_resume import HalfPrecisionState
@@ -162,21 +162,21 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
     def setup_task(cls, cfg, **kwargs):
         """Check the data folder and load the dictionaries."""
         folder = Path(cfg.data)
-        check_data_exists(folder, OptionError)
+        check_data_exists(folder)
         dictionary = _load_dictionary(folder, "input0")
         labels = _names(_load_dictionary(folder, "label"))
         if len(labels) < 2:
-            raise OptionError(f"{folder}/label/dict.txt: {len(labels)} classes; 2 are needed")
+            raise UserError(f"{folder}/label/dict.txt: {len(labels)} classes; 2 are needed")
         pairs = (folder / "input1").is_dir()
         if pairs and _load_dictionary(folder, "input1").symbols != dictionary.symbols:
-            raise OptionError(
+            raise UserError(
                 f"{folder}: input0/dict.txt and input1/dict.txt differ; binarise both sides with "
                 "one dictionary"
             )
         groups = []
         if cfg.accuracy_by is not None:
             if not (folder / cfg.accuracy_by).is_dir():
-                raise OptionError(
+                raise UserError(
                     f"--accuracy-by {cfg.accuracy_by}: {folder} has no such folder; leave it out"
                 )
             groups = _names(_load_dictionary(folder, cfg.accuracy_by))
@@ -194,7 +194,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
             counts[self.cfg.accuracy_by] = len(groups)
         if len(set(counts.values())) != 1:
             sizes = ", ".join(f"{name} has {count}" for name, count in counts.items())
-            raise OptionError(
+            raise UserError(
                 f"split {split!r} in {self.cfg.data}: {sizes}; binarise files with a line for "
                 "every example"
             )
@@ -208,7 +208,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
             f"{self.cfg.data}/{name}/{split}", combine=combine
         )
         if dataset is None:
-            raise OptionError(
+            raise UserError(
                 f"data folder {self.cfg.data} holds no split {split!r} in {name}/; name one that "
                 "it holds, or prepare the data again"
             )
@@ -224,7 +224,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         numbers = np.array([w[0] - special if len(w) == 1 else -1 for w in words])
         wrong = np.flatnonzero((numbers < 0) | (numbers >= count))
         if len(wrong):
-            raise OptionError(
+            raise UserError(
                 f"{self.cfg.data}/{name}/{split}: example {wrong[0] + 1} is not one word of "
                 f"{name}/dict.txt; binarise it with the dictionary of the training split"
             )
@@ -239,7 +239,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
 def _load_dictionary(folder: Path, name: str) -> Dictionary:
     path = folder / name / "dict.txt"
     if not path.is_file():
-        raise OptionError(
+        raise UserError(
             f"data folder {folder} holds no {name}/dict.txt; {MAKE_DATA} "
             f"--only-source --destdir {folder}/{name}"
         )

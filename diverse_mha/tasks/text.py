@@ -7,7 +7,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import check_data_folder
 from diverse_mha.tasks.data_files import check_form, check_split, dictionaries_named, splits_in
 from diverse_mha.tasks.exact_resume import HalfPrecisionState
@@ -27,27 +27,27 @@ class ExactResume(HalfPrecisionState):
     @classmethod
     def setup_task(cls, cfg, **kwargs):
         """Check the data folder and load the dictionaries."""
-        folder = check_data_folder(cfg.data, error=OptionError)
+        folder = check_data_folder(cfg.data)
         try:
             with dictionaries_named(folder):
                 return super().setup_task(cfg, **kwargs)
         except FileNotFoundError as error:
             dictionaries = ", ".join(sorted(path.name for path in folder.glob("dict*.txt")))
             if Path(error.filename).name in ("dict.False.txt", "dict.True.txt"):
-                raise OptionError(
+                raise UserError(
                     "a language in the recipe is no, or another word that YAML takes for True or "
                     'False; quote it: "no"'
                 ) from error
             # With a checkpoint the languages are those of its options.
             cure = "give data like those that the checkpoint was trained on"
-            raise OptionError(
+            raise UserError(
                 f"data folder {folder} holds no {Path(error.filename).name}, but {dictionaries}; "
                 f"{cure if kwargs.get('from_checkpoint') else cls.cure}"
             ) from error
         except Exception as error:
             if "Could not infer language pair" not in str(error):
                 raise
-            raise OptionError(
+            raise UserError(
                 f"data folder {folder} holds no pair of languages, but {splits_in(folder)}; give "
                 "another, or --task exact_language_modeling"
             ) from error
@@ -59,14 +59,14 @@ class ExactResume(HalfPrecisionState):
         try:
             super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         except FileNotFoundError as error:
-            raise OptionError(
+            raise UserError(
                 f"data folder {self.cfg.data} holds no split {split!r}; it has "
                 f"{splits_in(self.cfg.data)}"
             ) from error
         except AssertionError as error:
             if "same number of examples" not in str(error):
                 raise
-            raise OptionError(
+            raise UserError(
                 f"split {split!r} in {self.cfg.data} has source and target sides of different "
                 "length; run fairseq-preprocess on two files with a line for every pair"
             ) from error
@@ -103,7 +103,7 @@ class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
         for name in ("self_target", "past_target"):
             if getattr(cfg, name, False) is True:
                 option = name.replace("_", "-")
-                raise OptionError(
+                raise UserError(
                     f"--{option}: language models here predict the next token; leave it out"
                 )
         return super().setup_task(cfg, **kwargs)

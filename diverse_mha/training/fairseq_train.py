@@ -24,27 +24,13 @@ def first_process_reports() -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def said_once() -> Iterator[None]:
-    """Turn the traceback of a user error in one of several GPU processes into its line."""
-    from torch.multiprocessing import ProcessRaisedException
-
-    try:
-        yield
-    except ProcessRaisedException as error:
-        kind, _, said = str(error).strip().rpartition("\n")[2].partition(": ")
-        if not kind.startswith(f"{UserError.__module__}."):
-            raise
-        raise UserError(said) from None
-
-
 def main() -> None:
     """Run fairseq-train with the words of the command line."""
     from fairseq_cli import train
 
     diverse_mha.register()
     sys.argv[0] = "fairseq-train"  # for its usage
-    with first_process_reports(), said_once():
+    with first_process_reports():
         train.cli_main()
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import diverse_mha
-from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.errors import UserError, run_cli, user_error_in
 from diverse_mha.common.files import CONFIGS, USER_DIR
 from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.training import batch, precision, train
-from diverse_mha.training.fairseq_train import first_process_reports, said_once
+from diverse_mha.training.fairseq_train import first_process_reports
 from diverse_mha.training.terminal import show_what_users_read
 
 CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
@@ -113,8 +113,11 @@ def main() -> None:
     try:
         with first_process_reports():
             _train(job)
-    except UserError as error:
-        raise UserError(as_keys(str(error), keys_of_options(job))) from None
+    except Exception as error:
+        refused = user_error_in(error)
+        if refused is None:
+            raise
+        raise UserError(as_keys(str(refused), keys_of_options(job))) from None
 
 
 def _train(job: train.Request) -> None:
@@ -136,7 +139,7 @@ def _train(job: train.Request) -> None:
     if job.setting("distributed_training", "distributed_rank") not in (None, "0"):
         said = ""  # one process says it
     try:
-        with said_once(), show_what_users_read(job, said):
+        with show_what_users_read(job, said):
             hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(job, error) from None

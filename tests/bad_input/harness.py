@@ -8,10 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from diverse_mha import cli
-from diverse_mha.common.errors import OptionError, run_cli
+from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.training import recipe
 
 
@@ -56,15 +54,19 @@ def ending(command: str, monkeypatch, capsys) -> tuple[int, str]:
     # fairseq's commands log to what was stdout when the first of them was imported.
     monkeypatch.setattr(logging, "raiseExceptions", False)
     capsys.readouterr()
-    with pytest.raises(SystemExit) as end:
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    try:
         if words[0] in FAIRSEQ:
             start(words)()
         else:
             run_cli(start(words))
-    said = capsys.readouterr().err
-    if isinstance(end.value, OptionError) or isinstance(end.value.code, str):
-        return 1, f"{said}{end.value.code}\n"  # as the interpreter prints it on its way out
-    return end.value.code, said
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            return end.code, capsys.readouterr().err
+        print(end.code, file=sys.stderr)  # as the interpreter does
+    except UserError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    return 1, capsys.readouterr().err
 
 
 def tree(folder: Path) -> dict[str, tuple]:

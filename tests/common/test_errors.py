@@ -3,13 +3,15 @@
 import errno
 import io
 import sys
+import traceback
 
 import pytest
 from fairseq import options
+from torch.multiprocessing import ProcessRaisedException
 
 import diverse_mha.fairseq_fixes.command_line  # noqa: F401  mends fairseq's commands
 from diverse_mha import cli
-from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, run_cli, say_interrupted
+from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, report_uncaught, run_cli
 
 
 def ending(main, capsys):
@@ -50,8 +52,21 @@ def test_errors_are_one_line_with_a_code(error, code, line, capsys):
     assert ending(raising(error), capsys) == (code, line)
 
 
+def from_a_process(error):
+    """Return the error of torch.multiprocessing.spawn for an error in a process it started."""
+    text = "".join(traceback.format_exception(error))
+    return ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{text}", 1, 4711)
+
+
+def test_a_user_error_in_another_process_is_one_line(capsys):
+    error = from_a_process(UserError("--lr 0: must be positive"))
+    assert ending(raising(error), capsys) == (2, "error: --lr 0: must be positive\n")
+    with pytest.raises(ProcessRaisedException):
+        run_cli(raising(from_a_process(ValueError("--lr 0: of torch"))))
+
+
 @pytest.mark.parametrize("command", [True, False])
-def test_ctrl_c_in_a_command_of_fairseq_is_one_line(command, monkeypatch, capsys):
+def test_commands_of_fairseq_report_in_one_line(command, monkeypatch, capsys):
     """A program that does not read a command line of fairseq keeps its own hook."""
     hook = sys.excepthook
     monkeypatch.setattr(sys, "excepthook", hook)
@@ -59,11 +74,16 @@ def test_ctrl_c_in_a_command_of_fairseq_is_one_line(command, monkeypatch, capsys
     parser = options.get_generation_parser()
     options.parse_args_and_arch(parser, None if command else sys.argv[1:])
     assert (sys.excepthook is hook) != command
+    capsys.readouterr()
     if command:
         sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
-        assert capsys.readouterr().err.splitlines()[-1] == STARTS_OVER
-    say_interrupted(KeyboardInterrupt, KeyboardInterrupt(), None)
-    assert capsys.readouterr().err == RESUMES + "\n", "trainings go on"
+        assert capsys.readouterr().err == STARTS_OVER + "\n"
+    report_uncaught(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert capsys.readouterr().err == RESUMES + "\n", "trainings resume"
+    report_uncaught(UserError, UserError("--path x:\nmissing"), None)
+    assert capsys.readouterr().err == "error: --path x: missing\n"
+    report_uncaught(ValueError, ValueError("a bug"), None)
+    assert "ValueError: a bug" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

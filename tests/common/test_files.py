@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import (
     check_data_folder,
     check_file,
@@ -84,6 +84,6 @@ def test_data_folder_is_checked(tmp_path):
 def test_a_classifiers_dictionaries_are_in_folders(tmp_path):
     (tmp_path / "label").mkdir()
     (tmp_path / "label/dict.txt").write_text("a 1\n")
-    with pytest.raises(OptionError, match="holds no dict"):
-        check_data_folder(tmp_path, error=OptionError)
+    with pytest.raises(UserError, match="holds no dict"):
+        check_data_folder(tmp_path)
     assert check_data_folder(tmp_path, ("dict*.txt", "*/dict.txt")) == tmp_path

@@ -8,7 +8,7 @@ import sys
 import pytest
 from fairseq import checkpoint_utils
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.processes import ended_in_order, hold
 from tests.fairseq_fixes.training import training
 
@@ -64,7 +64,7 @@ def test_forks_do_not_inherit_the_lock(tmp_path):
 @pytest.mark.usefixtures("holder")
 def test_two_trainings_do_not_write_into_one_folder(tmp_path):
     config, trainer = training(tmp_path)
-    with pytest.raises(OptionError, match=f"--save-dir {tmp_path}: in use by another training"):
+    with pytest.raises(UserError, match=f"--save-dir {tmp_path}: in use by another training"):
         checkpoint_utils.load_checkpoint(config, trainer)
     trainer.is_data_parallel_master = False
     checkpoint_utils.load_checkpoint(config, trainer)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 from experiments import papers
 from experiments.experiments import Experiment
@@ -120,5 +120,5 @@ def test_a_toml_text_is_a_table_of_ones_own(monkeypatch):
 )
 def test_a_mistake_in_a_toml_text_is_named(old, new, message, monkeypatch):
     monkeypatch.setattr(papers, "PAPERS", {})
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(UserError, match=message):
         papers.add_tables("own", TOML.replace(old, new))

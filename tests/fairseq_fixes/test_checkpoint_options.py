@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.checkpoint_options import LONGEST_TEXT, evaluate_option
 
 PLAIN = [
@@ -47,7 +47,7 @@ def test_equals_eval_on_plain_values(text):
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:30])
 def test_code_is_refused(text):
-    with pytest.raises(OptionError, match="; refused$"):
+    with pytest.raises(UserError, match="; refused$"):
         evaluate_option(text)
 
 

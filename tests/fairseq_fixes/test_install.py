@@ -23,7 +23,7 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
 from diverse_mha import tasks  # noqa: F401 (registers)
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes import checkpoints, log, resuming
 from tests.fairseq_fixes.training import training
 
@@ -80,13 +80,13 @@ def test_full_disk_keeps_the_existing_checkpoint(copied, size, tmp_path):
     last, new = str(tmp_path / "checkpoint_last.pt"), str(tmp_path / "checkpoint1.pt")
     checkpoint_utils.torch_persistent_save({"weight": torch.zeros(10_000)}, last)
     checkpoint_utils.torch_persistent_save({"weight": torch.ones(10_000)}, new)
-    with full_disk(size), pytest.raises(SystemExit) as end:
+    with full_disk(size), pytest.raises(UserError) as refusal:
         if copied:
             checkpoint_utils.PathManager.copy(new, last, overwrite=True)
         else:
             checkpoint_utils.torch_persistent_save({"weight": torch.ones(10_000)}, last)
-    assert end.value.code == (
-        f"error: checkpoint not saved: {last}: File too large; raise the limit of file sizes "
+    assert str(refusal.value) == (
+        f"checkpoint not saved: {last}: File too large; raise the limit of file sizes "
         "(ulimit -f) and run the same command again"
     )
     assert torch.load(last)["weight"].sum() == 0
@@ -164,7 +164,7 @@ def test_too_long_example_is_reported(kind):
         r"bin: example 3 of valid has 1,100 and 7 tokens, more than the model reads "
         r"\(max_positions=\(9, 9\)\); shorten it"
     )
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(UserError, match=message):
         task.filter_indices_by_size(np.arange(3), dataset, (9, 9))
     kept = task.filter_indices_by_size(np.arange(3), dataset, (9, 9), ignore_invalid_inputs=True)
     assert kept.tolist() == [0, 1]
@@ -290,7 +290,7 @@ def test_fp16_without_a_gpu_is_refused_before_writing(monkeypatch):
     common = {"cpu": False, "fp16": True, "memory_efficient_fp16": False}
     common |= {"fp16_no_flatten_grads": False}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(OptionError, match="--fp16: needs a GPU; leave it out, or give --bf16"):
+    with pytest.raises(UserError, match="--fp16: needs a GPU; leave it out, or give --bf16"):
         distributed_utils.call_main(DictConfig({"common": common}), main)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.resuming import LAST, changes, check_same_run, say_changes
 
 TERMS_SAVED = {"hsic_weight": 0.0, "disagreement_weight": "1", "disagreement_on": "encoder,cross"}
@@ -49,7 +49,7 @@ def test_resume_with_changed_options_is_refused(changed, named):
     if named is None:
         check_same_run(path, SAVED, now, OWN)
         return
-    with pytest.raises(OptionError, match=named):
+    with pytest.raises(UserError, match=named):
         check_same_run(path, SAVED, now, OWN)
 
 
@@ -59,7 +59,7 @@ def test_resume_without_the_terms_plugin_is_refused(off):
     now = {**SAVED, "criterion": {**TERMS_SAVED}}
     check_same_run("run/checkpoint_last.pt", begun, now, OWN)  # a term that is off
     begun["criterion"]["balance_weight"] = "0.5"
-    with pytest.raises(OptionError, match="--balance-weight 0.5, which is no longer registered"):
+    with pytest.raises(UserError, match="--balance-weight 0.5, which is no longer registered"):
         check_same_run("run/checkpoint_last.pt", begun, now, OWN)
     check_same_run("run/checkpoint_last.pt", begun, now, {"criterion": ()})  # stock fairseq's
     now["criterion"]["_name"] = "another"  # whose options are others
@@ -123,9 +123,9 @@ def changed(tmp_path, group, options, checkpoint=()):
 def test_changed_run_needs_confirmation(group, options, named, tmp_path):
     (tmp_path / "data").mkdir()
     path = "run/checkpoint_last.pt"
-    with pytest.raises(OptionError, match=named):
+    with pytest.raises(UserError, match=named):
         check_same_run(path, *changed(tmp_path, group, options), OWN)
-    with pytest.raises(OptionError, match="another --save-dir, or, there, --finetune-from-model r"):
+    with pytest.raises(UserError, match="another --save-dir, or, there, --finetune-from-model r"):
         check_same_run(path, *changed(tmp_path, group, options), OWN, fits=False)
     if group in MEANT:
         meant = changed(tmp_path, group, options, {MEANT[group]: True})

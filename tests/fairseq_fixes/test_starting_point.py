@@ -6,7 +6,7 @@ import pytest
 from fairseq import checkpoint_utils
 
 from diverse_mha.attention import AGGREGATION
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import Method, option
 from diverse_mha.fairseq_fixes.resuming import LAST, check_start
 from diverse_mha.methods.term import TERMS
@@ -56,7 +56,7 @@ def test_missing_checkpoint_to_start_from_is_refused(case, folder):
             lambda: check_start("run", **options, suffix=suffix),
             lambda: checkpoint_utils.load_checkpoint(config, trainer),
         ):
-            with pytest.raises(OptionError, match=message):
+            with pytest.raises(UserError, match=message):
                 check()
         assert not trainer.load_checkpoint.called
         return

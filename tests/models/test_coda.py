@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from diverse_mha.analysis.ablation import sites_of
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.methods.coda import NetworkCascade, NoCascade, ResidualCascade
 from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch
 
@@ -165,7 +165,7 @@ def test_logits_change_in_the_named_components_alone(kind, on):
     ],
 )
 def test_a_place_or_form_without_effect_is_refused(options, said):
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises(UserError, match=said):
         build_ours("transformer_coda", **options)
 
 

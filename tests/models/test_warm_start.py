@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from tests.models import test_language_model as lm
 from tests.toy import build_ours, build_stock
 
@@ -114,21 +114,21 @@ def test_what_does_not_fit_is_named(case):
     change, message = REFUSED[case]
     state = copy(build_stock())
     change(state)
-    with pytest.raises(OptionError, match=f"start.pt: does not fit the model: .*{message}"):
+    with pytest.raises(UserError, match=f"start.pt: does not fit the model: .*{message}"):
         load(build_ours("transformer_coda"), state)
 
 
 def test_only_a_warm_start_makes_up_for_parts():
     said = r"18 missing \(.*cascade.*\); give it by --finetune-from-model to begin with those miss"
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises(UserError, match=said):
         load(build_ours("transformer_coda"), copy(build_stock()), warm=False)
     other = {name: value for name, value in copy(build_stock()).items() if name != FC1}
-    with pytest.raises(OptionError, match="19 missing .*; give the architecture"):
+    with pytest.raises(UserError, match="19 missing .*; give the architecture"):
         load(build_ours("transformer_coda"), other, warm=False)
 
 
 def test_a_linear_model_does_not_drop_a_cascade():
-    with pytest.raises(OptionError, match="18 unknown .*cascade"):
+    with pytest.raises(UserError, match="18 unknown .*cascade"):
         load(build_ours(), copy(build_ours("transformer_coda")))
 
 

@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks import TASK_REGISTRY
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes import checkpoint_options
 from tests.security.expressions import (
@@ -123,14 +123,14 @@ def test_what_a_checkpoint_may_name(group, registry):
     assert len(refused) > 20
     for name in refused:
         state = {"cfg": {group: {"_name": name}}}
-        with pytest.raises(OptionError, match=rf"^a\.pt: its option {group}\._name '{name}': a "):
+        with pytest.raises(UserError, match=rf"^a\.pt: its option {group}\._name '{name}': a "):
             checkpoint_options.check_options("a.pt", state["cfg"])
 
 
 @pytest.mark.parametrize("name", ["x", ["transformer"], 3, "${oc.env:HOME}"])
 def test_other_names_are_refused(name):
     for cfg in ({"model": {"_name": name}}, {"task": {"_name": "translation", "task": name}}):
-        with pytest.raises(OptionError, match="^a.pt: its option .*refused$"):
+        with pytest.raises(UserError, match="^a.pt: its option .*refused$"):
             checkpoint_options.check_options("a.pt", cfg)
 
 
@@ -141,7 +141,7 @@ def test_code_of_the_users_own_may_be_named(monkeypatch):
     monkeypatch.setitem(CRITERION_REGISTRY, "own", Own)
     checkpoint_options.check_options("a.pt", {"criterion": {"_name": "own"}})
     Own.__module__ = "fairseq.criterions.own"
-    with pytest.raises(OptionError, match="'own'"):
+    with pytest.raises(UserError, match="'own'"):
         checkpoint_options.check_options("a.pt", {"criterion": {"_name": "own"}})
 
 
@@ -150,7 +150,7 @@ def test_references_are_fine_and_resolvers_are_not():
     checkpoint_options.check_options("a.pt", cfg)
     for text in ("${oc.env:HOME}", "${${common.seed}:x}", "a ${oc.decode:'1'}"):
         cfg["task"]["data"] = text
-        with pytest.raises(OptionError, match="a.pt: its option task.data .* calls a resolver"):
+        with pytest.raises(UserError, match="a.pt: its option task.data .* calls a resolver"):
             checkpoint_options.check_options("a.pt", cfg)
 
 
@@ -189,9 +189,7 @@ def test_wrong_values_end_in_one_line(group, name, option, value, folders, watch
 
 def test_names_that_lead_out_of_the_data_folder_are_refused():
     cfg = {"task": {"_name": "translation", "source_lang": "../en"}}
-    with pytest.raises(
-        OptionError, match=r"^a.pt: its option task.source_lang '../en': .*refused$"
-    ):
+    with pytest.raises(UserError, match=r"^a.pt: its option task.source_lang '../en': .*refused$"):
         checkpoint_options.check_options("a.pt", cfg)
 
 

@@ -8,7 +8,7 @@ import torch
 from fairseq_cli import hydra_train
 from torch.multiprocessing import ProcessRaisedException
 
-from diverse_mha.common.errors import OptionError, UserError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 from diverse_mha.common.options import as_keys
 from diverse_mha.training import precision, recipe, train
@@ -18,7 +18,7 @@ from diverse_mha.training.compose import compose, lookup, read_words
 @pytest.mark.parametrize(
     ("raised", "expected", "message"),
     [
-        (OptionError("--hsic-samples -1: must be 0"), UserError, "criterion.hsic_samples -1: must"),
+        (UserError("--hsic-samples -1: must be 0"), UserError, "criterion.hsic_samples -1: must"),
         (ValueError("--hsic-samples -1: of torch"), ProcessRaisedException, "--hsic-samples"),
     ],
 )

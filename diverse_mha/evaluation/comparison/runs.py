@@ -101,6 +101,8 @@ def scores_of(file: Path, result: dict, reference: Path | None = None) -> Result
             test[f"examples of {name}"] = subset["examples"]
             test[f"most frequent class of {name}"] = subset.get("majority")
         return {"accuracy": accuracy(subsets)}, {}, test
+    except UserError:
+        raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{file}: not a result of evaluate ({error!r}); evaluate again") from None
 

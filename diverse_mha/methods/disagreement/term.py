@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import option, parse_names
 from diverse_mha.methods.disagreement.functions import (
     FORMS,
@@ -106,7 +106,7 @@ def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
     legal = dict.fromkeys(form for kind in _KINDS.values() for form in kind.forms)
     form = parse_names(option, value, ("paper", *legal))
     if "paper" in form and len(form) > 1 or {"squared", "off-diagonal"} <= set(form):
-        raise OptionError(
+        raise UserError(
             f"{option} {value}: paper goes with no other form, and squared is off the diagonal "
             "by itself; leave one out"
         )
@@ -115,7 +115,7 @@ def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
         for name in form:
             if name not in _KINDS[kind].forms:
                 legal = ", ".join(("paper", *_KINDS[kind].forms))
-                raise OptionError(
+                raise UserError(
                     f"{option} {value}: --disagreement {kind} has no form {name!r}; "
                     f"choose from {legal}"
                 )

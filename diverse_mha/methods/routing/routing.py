@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverse_mha.attention.registries import AGGREGATION
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import COUNT, RATE, Method, Place, flag, option
 from diverse_mha.methods.routing.algorithms import SOFTMAX_OVER, em_routing, simple_routing
 from diverse_mha.methods.routing.backend import fused_routing
@@ -176,7 +176,7 @@ def _check(options: RoutingOptions, place: Place) -> None:
     RATE.check_option("activation_dropout", place.activation_dropout)
     capsules, width = options.routing_capsules, place.embed_dim
     if capsules is not None and not divides(capsules, width):
-        raise OptionError(
+        raise UserError(
             f"--routing-capsules {capsules} does not divide {flag(place.side)}-embed-dim {width}; "
             f"give a divisor, or leave it out for {width}"
         )
