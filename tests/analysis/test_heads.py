@@ -95,5 +95,5 @@ WRONG = {
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_input_is_named(message, checkpoint, data):
     sentences, options = WRONG[message]
-    with pytest.raises((ValueError, UserError), match=message):
+    with pytest.raises(ValueError, match=message):
         diverse_mha.load(checkpoint, data, cpu=True).run(sentences, **options)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.registries import LOGITS, LogitMap
-from diverse_mha.common.errors import OptionError
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import ANY_COUNT, COUNT, NOT_NEGATIVE, Method, Place, option
 from diverse_mha.methods.coda.backend import network_function
 from diverse_mha.methods.coda.chunked import HeadNetwork
@@ -247,7 +247,7 @@ def _build(kind: str, options: NoiseOptions, place: Place) -> Cascade | None:
 
 def _check(options: NoiseOptions, place: Place) -> None:
     if options.attention_samples and not options.attention_noise:
-        raise OptionError(
+        raise UserError(
             f"--attention-samples {options.attention_samples}: all samples are equal without "
             "noise; give --attention-noise, or leave it out"
         )
