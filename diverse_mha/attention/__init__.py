@@ -9,17 +9,26 @@ from diverse_mha.attention.core import (
     wanted_of,
 )
 from diverse_mha.attention.multihead import MultiheadAttention
-from diverse_mha.attention.registries import AGGREGATION, DROPHEAD, LOGITS, LogitMap
+from diverse_mha.attention.registries import (
+    AGGREGATION,
+    DROPHEAD,
+    LOGITS,
+    PROJECTIONS,
+    LogitMap,
+    ProjectionMap,
+)
 
 __all__ = [
     "AGGREGATION",
     "DROPHEAD",
     "LOGITS",
+    "PROJECTIONS",
     "STATE_NAMES",
     "Attended",
     "HeadStates",
     "LogitMap",
     "MultiheadAttention",
+    "ProjectionMap",
     "Wanted",
     "check_state_names",
     "wanted_of",

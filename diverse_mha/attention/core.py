@@ -1,13 +1,14 @@
 """What all attention modules share: from projected queries, keys and values to the output.
 
-The three seams, where a method replaces the standard part::
+The seams, where a method replaces the standard part::
 
-    x --> q, k, v --> logits = q k^T / sqrt(D) --[1: LOGITS]--> + mask --> softmax --> weights
-                                                     |                                   |
-                                  logits of the next layer                               v
-    output <-- [2: AGGREGATION] <-- [DROPHEAD] <-- outputs of the heads (B, H, T, D) = weights v
+    x --[1: PROJECTIONS]--> q, k, v --> q k^T / sqrt(D) --[2: LOGITS]--> + mask --> softmax
+                                                              |                        |
+                                                logits of the next layer            weights
+                                                                                       v
+    output <-- [4: AGGREGATION] <-- [3: DROPHEAD] <-- outputs of the heads (B, H, T, D) = weights v
 
-    HeadStates(queries, keys, values, weights, logits, outputs) --[3: TERMS]--> added to the loss
+    HeadStates(queries, keys, values, weights, logits, outputs) --[5: TERMS]--> added to the loss
 """
 
 from collections.abc import Mapping
@@ -99,6 +100,7 @@ class Attended(NamedTuple):
     output: Tensor  # (B, T, C)
     states: HeadStates  # the wanted fields, without masks
     logits: Tensor | None = None  # (B, H, T, S), for the next layer
+    first_values: Tensor | None = None  # (B, H, S, D), values of layer 1, for the next layer
 
 
 class OpenHeads:
@@ -110,6 +112,8 @@ class OpenHeads:
         cascade: nn.Module | None,
         carry_logits: bool,
         drophead: nn.Module | None,
+        projections: nn.Module | None = None,
+        carry_values: bool = False,
     ) -> None:
         """Set the replaceable parts, after the constructor has made the projections.
 
@@ -121,11 +125,15 @@ class OpenHeads:
             carry_logits: return the logits for the next layer.
             drophead: module that zeroes heads of (B, H, T, D) in training, just before the
                 aggregation; recorded outputs are not affected.
+            projections: a ``ProjectionMap`` between the projections and q.k.
+            carry_values: return the values of layer 1 for the next layer.
         """
         if aggregation is not None:
             del self.out_proj
             self.out_proj = aggregation
         self.aggregation_sees_input = getattr(aggregation, "sees_input", False)
+        self.aggregation_sees_values = getattr(aggregation, "sees_values", False)
+        self.projections, self.carry_values = projections, carry_values
         self.cascade = cascade
         self.carry_logits = carry_logits
         self.drophead = drophead
@@ -191,13 +199,28 @@ class OpenHeads:
         if self.drophead is not None and self.training:
             outputs = self.drophead(outputs)
         merged = outputs.transpose(1, 2).flatten(2)  # (B, T, C)
-        seen = (merged, layer_input) if self.aggregation_sees_input else (merged,)
+        seen = (merged,)
+        if self.aggregation_sees_input:
+            seen = (merged, layer_input)
+        elif self.aggregation_sees_values:  # in decoding the queries are the last positions
+            seen = (merged, v[:, :, v.size(2) - q.size(2) :])
         carried = None
         if self.carry_logits:
             carried = logits
             if self.cascade is not None:
                 carried = self.cascade.hand_on(logits, handed_on)
         return Attended(self.out_proj(*seen), states, carried)
+
+    def map_projections(
+        self, k: Tensor, v: Tensor, first_values: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Change keys and values (B, H, S, D) by the method; also return what is handed on."""
+        handed_on = None
+        if self.carry_values:
+            handed_on = v if first_values is None else first_values
+        if self.projections is not None:
+            k, v = self.projections.keys_values(k, v, first_values)
+        return k, v, handed_on
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, L, C) -> (B, H, L, D), a view."""
@@ -225,7 +248,7 @@ class OpenHeads:
         mixed = weights
         if self.cascade is not None:
             weights = self.cascade.average(weights)
-            mixed = self.cascade.after_softmax(weights)
+            mixed = self.cascade.after_softmax(weights, scores)
         kept = F.dropout(mixed, dropout) if dropout else mixed
         return logits, weights, torch.matmul(kept, v)  # outputs (B, H, T, D)
 

@@ -50,6 +50,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         cascade: nn.Module | None = None,
         carry_logits: bool = False,
         drophead: nn.Module | None = None,
+        projections: nn.Module | None = None,
     ):
         check_heads(embed_dim, num_heads)
         super().__init__(
@@ -58,7 +59,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         )
         # Otherwise torch's encoder layers bypass this module at evaluation.
         self._qkv_same_embed_dim = False
-        self.open_heads(aggregation, cascade, carry_logits, drophead)
+        self.open_heads(aggregation, cascade, carry_logits, drophead, projections)
 
     def _reset_parameters(self):
         """Draw torch's initial values, which depend on ``_qkv_same_embed_dim``."""
@@ -170,8 +171,12 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         self._check_shapes(query, key, value, key_padding_mask, attn_mask)
         q, k, v = self._project(query, key, value)
         bias = self._bias(key_padding_mask, attn_mask, q, k.size(1) - key.size(1))
+        q, k, v = (self.split_heads(x) for x in (q, k, v))
+        if self.projections is not None:
+            q = self.projections.queries(q)
+            k, v, _ = self.map_projections(k, v)
         attended = self.attend_heads(
-            *(self.split_heads(x) for x in (q, k, v)),
+            *(q, k, v),
             bias=bias,
             causal=False,
             dropout=self.dropout if self.training else 0.0,

@@ -1,4 +1,4 @@
-"""The three open seams of attention: logits, aggregation, Drophead."""
+"""The four open seams of attention: projections, logits, aggregation, Drophead."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -6,6 +6,55 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from diverse_mha.common.options import Method, Seam, option
+
+
+@dataclass
+class ProjectionsOptions:
+    """Options of the seam itself."""
+
+    projections_on: str | None = option(
+        None,
+        "components in which --projections acts: comma list of encoder, cross, decoder; default: "
+        "all",
+    )
+
+
+PROJECTIONS = Seam(
+    "projections", "none", "how queries, keys and values change by head", ProjectionsOptions
+)
+"""Builders return a ``ProjectionMap``, or None."""
+
+
+def _projected(options, place) -> None:
+    """Keep queries, keys and values as they are projected."""
+
+
+PROJECTIONS.register(Method("none", "none", _projected, stock=True))
+
+
+class ProjectionMap(nn.Module):
+    """A module between the projections and q.k.
+
+    What it returns is attended to, recorded in the head states and, in decoding, cached: each key
+    and value passes once. So it must treat every position by itself.
+    """
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """Return the queries, (B, H, T, D), not scaled."""
+        return queries
+
+    def keys_values(
+        self, keys: Tensor, values: Tensor, first: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return keys and values, (B, H, S, D).
+
+        Args:
+            keys: (B, H, S, D), projected.
+            values: (B, H, S, D), projected.
+            first: (B, H, S, D), what layer 1 of the component projected as values; None in layer 1,
+                and if no layer's method carries.
+        """
+        return keys, values
 
 
 @dataclass
@@ -59,8 +108,11 @@ class LogitMap(nn.Module, ABC):
         """Average logits, or their softmax, over the samples drawn: to (B, H, T, S)."""
         return x
 
-    def after_softmax(self, weights: Tensor) -> Tensor:
-        """Return what weighs the values, (B, H, T, S), before dropout; it is not recorded."""
+    def after_softmax(self, weights: Tensor, scores: Tensor) -> Tensor:
+        """Return what weighs the values, (B, H, T, S), before dropout; it is not recorded.
+
+        ``scores`` are the logits with the mask, of which ``weights`` are the softmax.
+        """
         return weights
 
 
@@ -85,7 +137,9 @@ AGGREGATION = Seam(
     "aggregation", "linear", "how the outputs of the heads become one vector", LayerOptions
 )
 """Builders return None for the output projection, or a module in its place: from concatenated head
-outputs (B, T, C) to (B, T, C). With ``sees_input = True`` it also gets the layer's input."""
+outputs (B, T, C) to (B, T, C). With ``sees_input = True`` it also gets the layer's input, (B, T,
+C); with ``sees_values = True``, for self-attention, the values of the queries' own positions, (B,
+H, T, D)."""
 
 
 def _projection(options, place) -> None:

@@ -210,7 +210,9 @@ class Method:
         check: raises ``UserError`` for options that do not fit a ``Place``; called for every
             component before anything is built.
         stock: True if a trained model computes what stock fairseq does.
-        carries: for logits, True if a layer's logits go to the next layer.
+        carries: True if a layer's logits, or layer 1's values, go to the next layer.
+        fold: turns the parameters of an attention module (by name, in place) into those of a stock
+            one that computes the same; None if that cannot be.
     """
 
     name: str
@@ -220,6 +222,7 @@ class Method:
     check: Callable[[Any, Place], None] = _nothing_to_check
     stock: bool = False
     carries: bool = False
+    fold: Callable[[dict], None] | None = None
 
 
 class Registry:

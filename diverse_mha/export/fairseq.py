@@ -1,10 +1,12 @@
 """``export --format fairseq``: our checkpoint in stock fairseq's form.
 
-Parameters already have fairseq's names. Only the configuration changes: fairseq's model and task,
-with all of fairseq's options filled in and ours removed.
+Parameters already have fairseq's names; a linear method is multiplied into the projections. The
+configuration becomes fairseq's model and task, with all of fairseq's options and none of ours.
 """
 
+import re
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -29,8 +31,11 @@ _WIDTHS = ("decoder_input_dim", "decoder_output_dim")
 _SHARING = ("share_all_embeddings", "share_decoder_input_output_embed")
 
 
-def _stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
-    """Return the flat options of stock fairseq's model and task, with ``_name``."""
+def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict], None]]]:
+    """Return the flat options of stock fairseq's model and task, with ``_name``, and the folds.
+
+    A fold turns an attention module's parameters into a stock module's; see ``Method``.
+    """
     name = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", None))
     model_class = MODEL_REGISTRY.get(name, object)
     stock = next((names for model, names in STOCK.items() if issubclass(model_class, model)), None)
@@ -40,9 +45,17 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
             "models of this package"
         )
     options = to_namespace(merge_with_parent(MODEL_DATACLASS_REGISTRY[name](), cfg.model, True))
+    if options.attention_samples:
+        raise UserError(
+            f"{path}: --attention-samples {options.attention_samples} exists in this package "
+            "alone; only models that take the mean can be exported"
+        )
+    folds = []
     for seam in SEAMS:
         chosen = seam.read(options).method
-        if not chosen.stock:
+        if chosen.fold is not None:
+            folds.append(chosen.fold)
+        elif not chosen.stock:
             stock_only = " or ".join(method.name for method in seam if method.stock)
             raise UserError(
                 f"{path}: {flag(seam.name)} {chosen.name} exists in this package alone; "
@@ -68,7 +81,22 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict]:
             if str(f.default).startswith("${") and f.name not in model:
                 # An interpolation, which is not resolved when a model is loaded.
                 setattr(filled, f.name, OmegaConf.select(cfg, f.default[2:-1]))
-    return vars(filled) | {"_name": stock[0]}, task | {"_name": stock[1]}
+    return vars(filled) | {"_name": stock[0]}, task | {"_name": stock[1]}, folds
+
+
+def _folded(parameters: dict, folds: list[Callable[[dict], None]]) -> dict:
+    """Return a model's parameters with those of the methods folded into the projections."""
+    if not folds:
+        return parameters
+    modules: dict[str, dict] = {}
+    for name, value in parameters.items():
+        attention = re.match(r".*attn\.", name)
+        prefix = attention[0] if attention else ""
+        modules.setdefault(prefix, {})[name.removeprefix(prefix)] = value
+    for own in modules.values():
+        for fold in folds:
+            fold(own)
+    return {prefix + name: x for prefix, own in modules.items() for name, x in own.items()}
 
 
 def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
@@ -80,7 +108,7 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
         namespace: write the options as fairseq's flat ``args`` (``argparse.Namespace``), which
             torch's safe loader rejects by default, instead of ``cfg`` (plain dictionaries).
     """
-    model, task = _stock_options(path, state["cfg"])
+    model, task, folds = _stock_options(path, state["cfg"])
     args = cfg = None
     if namespace:
         args = Namespace(**(task | model), arch=model["_name"], task=task["_name"])
@@ -96,7 +124,7 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
     return {
         "args": args,
         "cfg": cfg,
-        "model": state["model"],
+        "model": _folded(state["model"], folds),
         "optimizer_history": [history | {"num_updates": 0}],
         "task_state": {},
         "extra_state": {},

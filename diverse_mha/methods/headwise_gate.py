@@ -1,4 +1,4 @@
-"""A gate on each head's output, computed from the layer's input (Qiu et al. 2025)."""
+"""Gates on the head outputs, computed from the layer's input (Qiu et al. 2025)."""
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,8 @@ class HeadwiseGate(nn.Linear):
 
     Qiu et al. 2025, section 2.2, head-specific gating of the attention's output (G1)::
 
-        g = sigmoid(X W_g)                          (..., H), a number for each position and head
+        g = sigmoid(X W_g)         headwise (..., H), a number for each position and head;
+                                   elementwise (..., C), a number for each element
         result = [g_1 O^1, ..., g_H O^H] W + b
 
     with X the input of the layer, after its layer norm in a pre-norm model. The projection keeps
@@ -24,28 +25,34 @@ class HeadwiseGate(nn.Linear):
     Args:
         embed_dim: C, the width of the head outputs, of X and of the result.
         num_heads: H, a divisor of C.
+        elementwise: a gate for each element in place of one a head.
     """
 
     sees_input = True
 
-    def __init__(self, embed_dim: int, num_heads: int):
+    def __init__(self, embed_dim: int, num_heads: int, *, elementwise: bool = False):
         COUNT.check("num_heads", num_heads)
         check_heads(embed_dim, num_heads)
         super().__init__(embed_dim, embed_dim)
-        self.gate = nn.Linear(embed_dim, num_heads, bias=False)
+        gates = embed_dim if elementwise else num_heads
+        self.gate = nn.Linear(embed_dim, gates, bias=False)
         for weight in (self.weight, self.gate.weight):
             nn.init.xavier_uniform_(weight)
         nn.init.zeros_(self.bias)
 
     def forward(self, head_outputs: Tensor, layer_input: Tensor) -> Tensor:
         """Gate and project head outputs (..., C); ``layer_input`` is X, (..., C)."""
-        gates = torch.sigmoid(self.gate(layer_input)).unsqueeze(-1)  # (..., H, 1)
-        heads = head_outputs.unflatten(-1, (self.gate.out_features, -1))  # (..., H, D)
+        gates = torch.sigmoid(self.gate(layer_input)).unsqueeze(-1)  # (..., H, 1) or (..., C, 1)
+        heads = head_outputs.unflatten(-1, (self.gate.out_features, -1))  # as many parts
         return F.linear((heads * gates).flatten(-2), self.weight, self.bias)
 
 
 def _build(options, place: Place) -> HeadwiseGate:
     return HeadwiseGate(place.embed_dim, place.num_heads)
+
+
+def _build_elementwise(options, place: Place) -> HeadwiseGate:
+    return HeadwiseGate(place.embed_dim, place.num_heads, elementwise=True)
 
 
 AGGREGATION.register(
@@ -54,5 +61,12 @@ AGGREGATION.register(
         "headwise-gate (scale each head by a sigmoid of the layer's input, then project, Qiu et "
         "al. 2025)",
         _build,
+    )
+)
+AGGREGATION.register(
+    Method(
+        "elementwise-gate",
+        "elementwise-gate (scale each element so, Qiu et al. 2025)",
+        _build_elementwise,
     )
 )

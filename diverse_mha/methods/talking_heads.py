@@ -32,7 +32,7 @@ class TalkingHeads(LogitMap):
         """Return J, (B, H, T, S), from q.k."""
         return _mix(logits, self.before)
 
-    def after_softmax(self, weights: Tensor) -> Tensor:
+    def after_softmax(self, weights: Tensor, scores: Tensor | None = None) -> Tensor:
         """Return U, (B, H, T, S), from W."""
         return _mix(weights, self.after)
 

@@ -23,21 +23,24 @@ class CachedKeys:
         key_padding_mask: Tensor | None,
         incremental_state: dict,
         static_kv: bool,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        first_values: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """Take keys from the decoding state, add this step's, and store them.
 
         The arguments are those of ``DiverseAttention``.
 
         Returns:
-            Keys and values (B / fold, H, S, D), with fold the number of queries that share them,
-            and their padding mask (B / fold, S) or None.
+            Keys and values (B / fold, H, S, D), with fold the number of queries that share them;
+            their padding mask (B / fold, S) or None; and, of new keys alone, the values to hand on.
         """
         cache = self._get_input_buffer(incremental_state)
-        k, v = cache.get("prev_key"), cache.get("prev_value")
+        k, v, handed_on = cache.get("prev_key"), cache.get("prev_value"), None
         if k is None or not static_kv:
             if self.encoder_decoder_attention and self.beam_size > 1:
                 key, key_padding_mask = self._one_per_sentence(query, key, key_padding_mask)
-            new_k, new_v = self.project_keys(query if self.self_attention else key)
+            new_k, new_v, handed_on = self.project_keys(
+                query if self.self_attention else key, first_values
+            )
             cache["fold"] = rows_per_key(query, new_k)
             k = new_k if k is None else torch.cat([k, new_k], dim=2)
             v = new_v if v is None else torch.cat([v, new_v], dim=2)
@@ -46,7 +49,7 @@ class CachedKeys:
         )
         cache.update(prev_key=k, prev_value=v, prev_key_padding_mask=mask)
         self._set_input_buffer(incremental_state, cache)
-        return k, v, mask
+        return k, v, mask, handed_on
 
     def _one_per_sentence(
         self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None
@@ -117,6 +120,8 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         cascade: None for none.
         carry_logits: return the logits for the next layer.
         drophead: module that drops heads in training.
+        projections: see ``OpenHeads.open_heads``, like the last.
+        carry_values: return the values of layer 1 for the next layer.
     """
 
     def __init__(
@@ -132,6 +137,8 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         cascade: nn.Module | None = None,
         carry_logits: bool = False,
         drophead: nn.Module | None = None,
+        projections: nn.Module | None = None,
+        carry_values: bool = False,
     ):
         super().__init__(
             embed_dim,
@@ -142,7 +149,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             self_attention=self_attention,
             encoder_decoder_attention=encoder_decoder_attention,
         )
-        self.open_heads(aggregation, cascade, carry_logits, drophead)
+        self.open_heads(aggregation, cascade, carry_logits, drophead, projections, carry_values)
 
     def forward(
         self,
@@ -155,6 +162,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         incremental_state: dict | None = None,
         static_kv: bool = False,
         previous_logits: Tensor | None = None,
+        first_values: Tensor | None = None,
         wanted: tuple[str, ...] = (),
     ) -> Attended:
         """Attend, batch first.
@@ -172,23 +180,27 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
                 excludes ``bias`` and ``causal``.
             static_kv: keys do not change over decoding steps.
             previous_logits: (B, H, T, S) from the layer before.
+            first_values: (B, H, S, D) from layer 1, handed on by the layer before.
             wanted: names of ``HeadStates`` to return.
 
         Returns:
-            Output (B, T, C), the wanted states, and with ``carry_logits`` the logits.
+            Output (B, T, C), the wanted states, with ``carry_logits`` the logits, and with
+            ``carry_values`` the values of layer 1.
         """
         q = self.split_heads(self.q_proj(query))  # (B, H, T, D)
+        if self.projections is not None:
+            q = self.projections.queries(q)
         if incremental_state is None:
-            k, v = self.project_keys(query if self.self_attention else key)
+            k, v, handed_on = self.project_keys(query if self.self_attention else key, first_values)
         else:
-            k, v, key_padding_mask = self.cached_keys(
-                query, key, key_padding_mask, incremental_state, static_kv
+            k, v, key_padding_mask, handed_on = self.cached_keys(
+                query, key, key_padding_mask, incremental_state, static_kv, first_values
             )
         if key_padding_mask is not None and bias is None and not causal:
             bias = padding_bias(key_padding_mask.to(torch.bool), q.dtype)
         module = self.dropout_module
         dropping = module.training or module.apply_during_inference
-        return self.attend_heads(
+        attended = self.attend_heads(
             q,
             k,
             v,
@@ -199,7 +211,11 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             wanted=wanted,
             layer_input=query,
         )
+        return attended if handed_on is None else attended._replace(first_values=handed_on)
 
-    def project_keys(self, key: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values (B, H, S, D) of a tensor (B, S, Ck)."""
-        return self.split_heads(self.k_proj(key)), self.split_heads(self.v_proj(key))
+    def project_keys(
+        self, key: Tensor, first_values: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return keys and values (B, H, S, D) of a tensor (B, S, Ck), and the values to hand on."""
+        k, v = self.split_heads(self.k_proj(key)), self.split_heads(self.v_proj(key))
+        return self.map_projections(k, v, first_values)

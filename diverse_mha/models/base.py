@@ -104,7 +104,7 @@ def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield, by name, the parts of attention modules that fairseq does not have."""
     for name, module in model.named_modules():
         if isinstance(module, OpenHeads):
-            for part in ("cascade", "out_proj", "drophead"):
+            for part in ("projections", "cascade", "out_proj", "drophead"):
                 inner = getattr(module, part)
                 if inner is not None and type(inner) is not nn.Linear:
                     yield f"{name}.{part}", inner

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from fairseq.options import eval_str_list
 
-from diverse_mha.attention import AGGREGATION, LOGITS
+from diverse_mha.attention import AGGREGATION, LOGITS, PROJECTIONS
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import Place, Selection, flag, parse_names, split_list
+from diverse_mha.common.options import Place, Seam, Selection, flag, parse_names, split_list
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SEAMS
 
@@ -43,6 +43,8 @@ class Seams:
         layers: layer numbers, from 1, by component.
         logits: the method on the logits.
         logits_on: the components whose layers have it.
+        projections: the method on queries, keys and values.
+        projections_on: the components whose layers have it.
         drophead: the method of dropping heads in training.
         activation_dropout: fairseq's option.
     """
@@ -51,6 +53,8 @@ class Seams:
     layers: dict[str, frozenset[int]]
     logits: Selection
     logits_on: tuple[str, ...]
+    projections: Selection
+    projections_on: tuple[str, ...]
     drophead: Selection
     activation_dropout: float
 
@@ -64,31 +68,45 @@ class Seams:
         """
         if args.offload_activations:  # as in fairseq's translation models
             args.checkpoint_activations = True
-        aggregation, logits, drophead = (seam.read(args) for seam in SEAMS)
+        projections, aggregation, logits, drophead = (seam.read(args) for seam in SEAMS)
         layers = _read_layers(args, components)
         chosen = _check_layers(args, aggregation, layers, components)
-        logits_on = _read_logits_on(args, logits, components)
+        noise = f"{flag(LOGITS.name)} or --attention-noise; give one"
+        logits_on = _read_on(args, LOGITS, logits, components, noise)
+        method = f"{flag(PROJECTIONS.name)}; give a method"
+        projections_on = _read_on(args, PROJECTIONS, projections, components, method)
         seams = cls(
             aggregation,
             layers,
             logits,
             logits_on,
+            projections,
+            projections_on,
             drophead,
             # As in fairseq's layers, the older option counts if this one is 0.
             args.activation_dropout or getattr(args, "relu_dropout", 0.0) or 0.0,
         )
-        for part, places in ((aggregation, chosen), (logits, logits_on), (drophead, components)):
+        for part, places in (
+            (projections, projections_on),
+            (aggregation, chosen),
+            (logits, logits_on),
+            (drophead, components),
+        ):
             for component in places:
                 side = SIDES[component]
                 shape = (getattr(args, f"{side}_{x}") for x in ("embed_dim", "attention_heads"))
                 part.method.check(part.options, seams._place(component, 1, *shape))
         counts = {c: getattr(args, f"{SIDES[c]}_layers") for c in components}
-        if logits.method.carries and max(counts[c] for c in logits_on) < 2:
-            among = "" if logits_on == components else f" of --logits-on {','.join(logits_on)}"
-            raise UserError(
-                f"{flag(LOGITS.name)} {logits.method.name}: leads from layer to layer, and no "
-                f"attention{among} has two; give more layers, or leave it out"
-            )
+        for seam, part, on in (
+            (LOGITS, logits, logits_on),
+            (PROJECTIONS, projections, projections_on),
+        ):
+            if part.method.carries and max(counts[c] for c in on) < 2:
+                among = "" if on == components else f" of {flag(seam.name)}-on {','.join(on)}"
+                raise UserError(
+                    f"{flag(seam.name)} {part.method.name}: leads from layer to layer, and no "
+                    f"attention{among} has two; give more layers, or leave it out"
+                )
         return seams
 
     def _place(self, component: str, number: int, embed_dim: int, num_heads: int) -> Place:
@@ -106,6 +124,7 @@ class Seams:
         if number in self.layers[component]:
             aggregation = self.aggregation.method.build(self.aggregation.options, place)
         logits = self.logits.method if component in self.logits_on else None
+        projections = self.projections.method if component in self.projections_on else None
         return DiverseAttention(
             embed_dim,
             num_heads,
@@ -113,6 +132,8 @@ class Seams:
             cascade=logits and logits.build(self.logits.options, place),
             carry_logits=logits is not None and logits.carries,
             drophead=self.drophead.method.build(self.drophead.options, place),
+            projections=projections and projections.build(self.projections.options, place),
+            carry_values=projections is not None and projections.carries,
             **options,
         )
 
@@ -135,19 +156,24 @@ def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]
     return layers
 
 
-def _read_logits_on(args, logits: Selection, components: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the components whose logits change; refuse others, and a choice without effect."""
-    value = getattr(args, "logits_on", None)
-    named = parse_names("--logits-on", value, COMPONENTS)
+def _read_on(
+    args, seam: Seam, chosen: Selection, components: tuple[str, ...], cure: str
+) -> tuple[str, ...]:
+    """Return the components in which a seam's method acts.
+
+    Refused are components that the model lacks, and a choice without effect.
+    """
+    option = f"{seam.name}_on"
+    value = getattr(args, option, None)
+    named = parse_names(flag(option), value, COMPONENTS)
     for name in named:
         if name not in components:
-            raise UserError(f"--logits-on {value}: the model has no {name} attention; leave it out")
-    plain = LOGITS[LOGITS.default].options()
-    if named and logits.method.name == LOGITS.default and logits.options == plain:
-        raise UserError(
-            f"--logits-on {value}: no effect without {flag(LOGITS.name)} or --attention-noise; "
-            "give one, or leave it out"
-        )
+            raise UserError(
+                f"{flag(option)} {value}: the model has no {name} attention; leave it out"
+            )
+    plain = seam[seam.default].options()
+    if named and chosen.method.name == seam.default and chosen.options == plain:
+        raise UserError(f"{flag(option)} {value}: no effect without {cure}, or leave it out")
     return named or components
 
 

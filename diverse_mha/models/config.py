@@ -33,10 +33,10 @@ from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from omegaconf import OmegaConf
 
 from diverse_mha import methods  # noqa: F401  registers what the seams can be
-from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS
+from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS, PROJECTIONS
 from diverse_mha.common.typed import register_options, with_options
 
-SEAMS = (AGGREGATION, LOGITS, DROPHEAD)
+SEAMS = (PROJECTIONS, AGGREGATION, LOGITS, DROPHEAD)
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
 

@@ -131,14 +131,14 @@ class DiverseDecoder(TransformerDecoderBase):
         attn = None
         inner_states = [x.transpose(0, 1)]
         own_records, cross_records = [], []
-        logits = cross_logits = None
+        logits = cross_logits = values = cross_values = None
         wanted = wanted_of(return_head_states, "decoder")
         asked_cross = wanted_of(return_head_states, "cross") if self.crossing else ()
         for number, layer in enumerate(self.layers):
             wanted_cross = asked_cross
             if number == aligned and "weights" not in wanted_cross:
                 wanted_cross = (*wanted_cross, "weights")
-            x, logits, cross_logits, *states = layer(
+            x, logits, cross_logits, values, cross_values, *states = layer(
                 x,
                 encoder_out=source,
                 encoder_padding_mask=masks.cross_padding,
@@ -149,6 +149,8 @@ class DiverseDecoder(TransformerDecoderBase):
                 incremental_state=incremental_state,
                 previous_logits=logits,
                 previous_cross_logits=cross_logits,
+                first_values=values,
+                first_cross_values=cross_values,
                 wanted=wanted,
                 wanted_cross=wanted_cross,
             )

@@ -53,10 +53,14 @@ class DiverseEncoder(TransformerEncoderBase):
             bias = padding_bias(padding_mask, logit_dtype(x))
             record_mask = padding_mask
         hiddens = [x.transpose(0, 1)] if return_all_hiddens else []
-        records, logits = [], None
+        records, logits, values = [], None, None
         for layer in self.layers:
-            x, logits, *states = layer(
-                x, bias=bias, previous_logits=logits, wanted=return_head_states
+            x, logits, values, *states = layer(
+                x,
+                bias=bias,
+                previous_logits=logits,
+                first_values=values,
+                wanted=return_head_states,
             )
             if return_all_hiddens:
                 hiddens.append(x.transpose(0, 1))

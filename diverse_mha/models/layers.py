@@ -100,6 +100,7 @@ class DiverseEncoderLayer(_Layer, TransformerEncoderLayerBase):
         x: Tensor,
         bias: Tensor | None = None,
         previous_logits: Tensor | None = None,
+        first_values: Tensor | None = None,
         wanted: tuple[str, ...] = (),
     ) -> tuple[Tensor | None, ...]:
         """Run the layer.
@@ -108,11 +109,12 @@ class DiverseEncoderLayer(_Layer, TransformerEncoderLayerBase):
             x: (B, S, C).
             bias: additive mask that broadcasts to (B, H, S, S).
             previous_logits: (B, H, S, S) of the layer before, in a cascade.
+            first_values: (B, H, S, D), the values of layer 1, if a method carries them.
             wanted: names of ``HeadStates`` to return.
 
         Returns:
-            Output (B, S, C), the logits for the next layer or None, then the six tensors of the
-            head states.
+            Output (B, S, C); logits and first values for the next layer, or None; then the six
+            tensors of the head states.
         """
         x, own = self.attend(
             self.self_attn_layer_norm,
@@ -120,9 +122,10 @@ class DiverseEncoderLayer(_Layer, TransformerEncoderLayerBase):
             x,
             bias=bias,
             previous_logits=previous_logits,
+            first_values=first_values,
             wanted=wanted,
         )
-        return (self.feed_forward(x), own.logits, *own.states[:WIDTH])
+        return (self.feed_forward(x), own.logits, own.first_values, *own.states[:WIDTH])
 
 
 class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
@@ -159,6 +162,8 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
         incremental_state: dict | None = None,
         previous_logits: Tensor | None = None,
         previous_cross_logits: Tensor | None = None,
+        first_values: Tensor | None = None,
+        first_cross_values: Tensor | None = None,
         wanted: tuple[str, ...] = (),
         wanted_cross: tuple[str, ...] = (),
     ) -> tuple[Tensor | None, ...]:
@@ -175,13 +180,15 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
             incremental_state: fairseq's decoding state, or None.
             previous_logits: (B, H, T, T) of the layer before, in a cascade.
             previous_cross_logits: (B, H, T, S), the same for the attention to the encoder.
+            first_values: (B, H, T, D), the values of layer 1, if a method carries them.
+            first_cross_values: (B, H, S, D), the same for the attention to the encoder.
             wanted: names of ``HeadStates`` to return of the self-attention.
             wanted_cross: the same for the attention to the encoder.
 
         Returns:
-            Output (B, T, C); the logits for the next layer's self-attention and attention to the
-            encoder, or None; the six tensors of the self-attention's states, and the six of the
-            attention to the encoder.
+            Output (B, T, C); for the next layer's self-attention and attention to the encoder the
+            logits, then the first values, or None; the six tensors of the self-attention's states,
+            and the six of the attention to the encoder.
         """
         x, own = self.attend(
             self.self_attn_layer_norm,
@@ -192,6 +199,7 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
             key_padding_mask=self_padding_mask,
             incremental_state=incremental_state,
             previous_logits=previous_logits,
+            first_values=first_values,
             wanted=wanted,
         )
         cross = Attended(x, HeadStates())
@@ -206,7 +214,9 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
                 incremental_state=incremental_state,
                 static_kv=True,
                 previous_logits=previous_cross_logits,
+                first_values=first_cross_values,
                 wanted=wanted_cross,
             )
         x = self.feed_forward(x)
-        return (x, own.logits, cross.logits, *own.states[:WIDTH], *cross.states[:WIDTH])
+        carried = (own.logits, cross.logits, own.first_values, cross.first_values)
+        return (x, *carried, *own.states[:WIDTH], *cross.states[:WIDTH])

@@ -29,6 +29,10 @@ MODELS = {
         "transformer_lm_disagree_tiny",
         LM | ADAPTIVE | {"share_decoder_input_output_embed": True, "adaptive_softmax_cutoff": "4"},
     ),
+    "knocking heads": (
+        "transformer_disagree",
+        SMALL | {"projections": "knocking-heads", "projections_on": "encoder,cross"},
+    ),
     "norm after": ("transformer_lm_disagree", LM | {"decoder_output_dim": 16}),
 }
 
@@ -55,13 +59,16 @@ def test_stock_fairseq_builds_the_same_model(case, namespace):
     arch, options = MODELS[case]
     torch.manual_seed(1)
     state = checkpoint(arch, options)
+    for name, value in state["model"].items():
+        if name.endswith("projections.shared"):
+            torch.nn.init.normal_(value)  # no longer the identity
     own = models.build_model(state["cfg"].model, toy_task())
     made = stock_state("x.pt", state, namespace=namespace)
     args = made["args"] if namespace else OmegaConf.create(made["cfg"]["model"])
     stock = models.build_model(args, toy_task())
     assert type(stock).__module__.startswith("fairseq.models.transformer")
-    for model in (own, stock):
-        model.load_state_dict(state["model"])
+    for model, parameters in ((own, state["model"]), (stock, made["model"])):
+        model.load_state_dict(parameters)
         model.eval()
     inputs = toy_batch()["net_input"]
     words = inputs["prev_output_tokens"] != 1  # what is computed for padding nobody reads

@@ -19,7 +19,7 @@ SMALL = "--cpu --num-workers 0 --log-format simple --log-interval 1 --seed 1"
 
 def test_each_file_is_a_short_plugin_with_one_command():
     assert FILES.keys() == {f"{name}/__init__.py" for name in COMMANDS}
-    assert len(FILES) == 3 and all(len(text.splitlines()) <= 60 for text in FILES.values())
+    assert len(FILES) == 4 and all(len(text.splitlines()) <= 60 for text in FILES.values())
 
 
 def write(name, folder):
@@ -121,6 +121,14 @@ def test_a_method_of_ones_own_translates_text_and_is_not_exported(tmp_path):
     done = run(*words, check=False)
     assert done.returncode == 2 and "scaled" in done.stderr and "refused" not in done.stderr
     assert not (tmp_path / "stock.pt").exists()
+
+
+@pytest.mark.integration
+def test_a_change_of_values_of_ones_own_is_trained(data, tmp_path):
+    follow("widened", tmp_path, *SMALL.split(), data=data)
+    kept = torch.load(tmp_path / "runs/widened/checkpoint_last.pt", weights_only=False)
+    factors = [v for name, v in kept["model"].items() if name.endswith("projections.factor")]
+    assert len(factors) == 6 and all(float(factor) != 1.0 for factor in factors)
 
 
 @pytest.mark.integration

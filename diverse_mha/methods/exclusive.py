@@ -1,0 +1,66 @@
+"""Exclusive attention: outputs without the position's own value (Zhai 2026)."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from diverse_mha.attention.core import check_heads
+from diverse_mha.attention.registries import AGGREGATION
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import COUNT, Method, Place
+
+SMALLEST = 1e-12  # squared length below which a value has no direction
+
+
+class Exclusive(nn.Linear):
+    """Takes from each head's output what lies along its own position's value, then projects.
+
+    Zhai 2026 (arXiv 2603.09078), for self-attention, by head and position::
+
+        z = y - (y . v) v / ||v||^2        result = [z_1, ..., z_H] W + b
+
+    A value of length 0 takes nothing away. The projection keeps its parameter names.
+
+    Args:
+        embed_dim: C, the width of the head outputs and of the result.
+        num_heads: H, a divisor of C.
+    """
+
+    sees_values = True
+
+    def __init__(self, embed_dim: int, num_heads: int):
+        COUNT.check("num_heads", num_heads)
+        check_heads(embed_dim, num_heads)
+        super().__init__(embed_dim, embed_dim)
+        nn.init.xavier_uniform_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, head_outputs: Tensor, values: Tensor) -> Tensor:
+        """Project (B, T, C); ``values`` are those of the same positions, (B, H, T, D)."""
+        values = values.transpose(1, 2)  # (B, T, H, D)
+        heads = head_outputs.unflatten(-1, values.shape[2:])
+        along = torch.linalg.vecdot(heads, values).unsqueeze(-1)  # (B, T, H, 1)
+        length = torch.linalg.vecdot(values, values).unsqueeze(-1).clamp_min(SMALLEST)
+        return F.linear((heads - values * (along / length)).flatten(-2), self.weight, self.bias)
+
+
+def _build(options, place: Place) -> Exclusive:
+    return Exclusive(place.embed_dim, place.num_heads)
+
+
+def _check(options, place: Place) -> None:
+    if place.component == "cross":
+        raise UserError(
+            "--aggregation exclusive: a query of the encoder-decoder attention has no value of its "
+            "own; leave out --aggregation-cross-layers"
+        )
+
+
+AGGREGATION.register(
+    Method(
+        "exclusive",
+        "exclusive (outputs without the position's own value, Zhai 2026)",
+        _build,
+        check=_check,
+    )
+)

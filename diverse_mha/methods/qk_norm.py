@@ -1,0 +1,58 @@
+"""Queries and keys of length 1, with a learnt scale (Henry et al. 2020; OLMo 2, Qwen3)."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from diverse_mha.attention.registries import PROJECTIONS, ProjectionMap
+from diverse_mha.common.options import COUNT, Method, Place
+
+SMALLEST = 1e-6  # length below which a vector is not stretched to 1
+
+
+class QKNorm(ProjectionMap):
+    """Logits are cosines times a learnt number a head.
+
+    Henry et al. 2020, section 3, with one scale a head::
+
+        z_h = g_h (q_h / ||q_h||) . (k_h / ||k_h||)
+
+    g starts at sqrt(D), which the RMS norms of OLMo 2 and Qwen3 give with weights of 1, as they
+    keep the factor 1/sqrt(D); Henry et al. start at log2(L^2 - L) for sentences of length L.
+    Attention adds 1/sqrt(D) itself, so the queries here have length g_h sqrt(D).
+
+    Args:
+        num_heads: H.
+        head_dim: D.
+    """
+
+    def __init__(self, num_heads: int, head_dim: int):
+        super().__init__()
+        COUNT.check("num_heads", num_heads)
+        COUNT.check("head_dim", head_dim)
+        self.root = head_dim**0.5
+        self.scale = nn.Parameter(Tensor(num_heads))  # g
+        nn.init.constant_(self.scale, self.root)
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """Return g_h sqrt(D) q / ||q||, (B, H, T, D)."""
+        scale = (self.scale * self.root).to(queries.dtype)
+        return F.normalize(queries, dim=-1, eps=SMALLEST) * scale[:, None, None]
+
+    def keys_values(
+        self, keys: Tensor, values: Tensor, first: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return k / ||k||, (B, H, S, D), and the values as they are."""
+        return F.normalize(keys, dim=-1, eps=SMALLEST), values
+
+
+def _build(options, place: Place) -> QKNorm:
+    return QKNorm(place.num_heads, place.embed_dim // place.num_heads)
+
+
+PROJECTIONS.register(
+    Method(
+        "qk-norm",
+        "qk-norm (queries and keys of length 1, times a learnt scale, Henry et al. 2020)",
+        _build,
+    )
+)

@@ -1,0 +1,48 @@
+"""A learnt attention sink a head: a logit that takes weight and gives nothing."""
+
+import torch
+from torch import Tensor, nn
+
+from diverse_mha.attention.registries import LOGITS, LogitMap
+from diverse_mha.common.options import COUNT, Method, Place
+
+
+class Sink(LogitMap):
+    """One more key a head in the softmax, with a learnt logit and the value 0.
+
+    gpt-oss (OpenAI 2025); Xiao et al. 2024 (arXiv 2309.17453) with s = 0::
+
+        weights_h = exp(z_h) / (sum exp(z_h) + exp(s_h)) = softmax(z_h) sigmoid(lse(z_h) - s_h)
+
+    with lse the logarithm of the sum of exponentials over the keys that are not masked. Rows then
+    sum to less than 1. s starts at 0, that of Xiao et al. Recorded weights are those of the
+    softmax, without the sink.
+
+    Args:
+        num_heads: H.
+    """
+
+    def __init__(self, num_heads: int):
+        super().__init__()
+        COUNT.check("num_heads", num_heads)
+        self.logit = nn.Parameter(torch.zeros(num_heads))  # s
+
+    def forward(self, logits: Tensor, *_: Tensor | None) -> Tensor:
+        """Return the logits as they are, (B, H, T, S)."""
+        return logits
+
+    def after_softmax(self, weights: Tensor, scores: Tensor) -> Tensor:
+        """Return the weights of the keys beside the sink, (B, H, T, S)."""
+        exact = torch.promote_types(scores.dtype, torch.float32)
+        total = torch.logsumexp(scores.to(exact), dim=-1, keepdim=True)  # (B, H, T, 1)
+        share = torch.sigmoid(total - self.logit.to(exact)[:, None, None])
+        return weights * share.to(weights.dtype)
+
+
+def _build(options, place: Place) -> Sink:
+    return Sink(place.num_heads)
+
+
+LOGITS.register(
+    Method("sink", "sink (a learnt logit a head that takes weight, Xiao et al. 2024)", _build)
+)

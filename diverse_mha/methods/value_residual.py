@@ -1,0 +1,47 @@
+"""Value residual: every layer also attends to the values of the first (Zhou et al. 2024)."""
+
+import torch
+from torch import Tensor, nn
+
+from diverse_mha.attention.registries import PROJECTIONS, ProjectionMap
+from diverse_mha.common.options import Method, Place
+
+
+class ValueResidual(ProjectionMap):
+    """The values of a layer and those of layer 1, added with learnt weights.
+
+    Zhou et al. 2024 (arXiv 2410.17897), ResFormer with learnt weights::
+
+        V'_l = a_l V_l + b_l V_1        l > 1
+
+    with V_1 of the same component. a starts at 1 and b at 0, so that a model starts as it was: the
+    start values of the paper could not be checked.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.own = nn.Parameter(torch.ones(()))  # a
+        self.first = nn.Parameter(torch.zeros(()))  # b
+
+    def keys_values(
+        self, keys: Tensor, values: Tensor, first: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the keys as they are, and a V + b V_1, (B, H, S, D)."""
+        if first is None:
+            raise ValueError("value residual needs the values of layer 1; hand them on")
+        own, residual = (x.to(values.dtype) for x in (self.own, self.first))
+        return keys, own * values + residual * first.to(values.dtype)
+
+
+def _build(options, place: Place) -> ValueResidual | None:
+    return ValueResidual() if place.number > 1 else None
+
+
+PROJECTIONS.register(
+    Method(
+        "value-residual",
+        "value-residual (add the values of layer 1, Zhou et al. 2024)",
+        _build,
+        carries=True,
+    )
+)

@@ -1,0 +1,126 @@
+"""The newer methods in whole models: training, decoding step by step, terms, refusals."""
+
+import pytest
+import torch
+
+from diverse_mha.analysis.ablation import sites_of
+from diverse_mha.common.errors import UserError
+from tests.models.test_language_model import TOKENS
+from tests.models.test_language_model import build as build_lm
+from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch
+
+LAYERS = {"aggregation_encoder_layers": "all", "aggregation_decoder_layers": "2"}
+FAMILY = {
+    "qk-norm": {"projections": "qk-norm"},
+    "knocking-heads": {"projections": "knocking-heads"},
+    "value-residual": {"projections": "value-residual"},
+    "sink": {"logits": "sink"},
+    "elementwise-gate": {"aggregation": "elementwise-gate", **LAYERS},
+    "exclusive": {"aggregation": "exclusive", **LAYERS},
+    "together": {
+        "projections": "qk-norm", "logits": "residual", "aggregation": "exclusive", **LAYERS,
+    },
+    "residuals": {"projections": "value-residual", "logits": "mlp", "attention_noise": 1.0},
+}  # fmt: skip
+STOCK_AT_START = ("knocking-heads", "value-residual")
+
+
+def moved(model):
+    """The model with parts that are not at their start."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "projections." in name or "cascade." in name:
+                p.add_(0.3 * torch.randn(p.shape, generator=generator))
+    return model
+
+
+@pytest.mark.parametrize("case", FAMILY)
+def test_decoding_step_by_step_equals_teacher_forcing(case):
+    model = moved(build_ours(**FAMILY[case], decoder_layers=3)).double().eval()
+    batch = toy_batch(target_lengths=(5, 5, 5))
+    with torch.no_grad():
+        full, steps = log_probs(model, batch), step_by_step(model, batch)
+    torch.testing.assert_close(steps, full, rtol=0, atol=1e-5)
+    check_beam_scores(moved(build_ours(**FAMILY[case])).eval(), batch)
+
+
+@pytest.mark.parametrize("case", FAMILY)
+def test_every_parameter_is_trained_and_padding_changes_nothing(case):
+    model = moved(build_ours(**FAMILY[case])).double()
+    log_probs(model.eval(), toy_batch()).square().sum().backward()
+    for name, p in model.named_parameters():
+        assert p.grad is not None and p.grad.isfinite().all(), name
+        assert p.grad.any() or not name.endswith(("scale", "shared", "own", "first", "logit")), name
+
+
+@pytest.mark.parametrize("case", STOCK_AT_START)
+def test_a_model_starts_as_stock(case):
+    plain, ours = build_ours(), build_ours(**FAMILY[case])
+    ours.load_state_dict(plain.state_dict(), strict=False)
+    batch = toy_batch()
+    torch.testing.assert_close(log_probs(ours.eval(), batch), log_probs(plain.eval(), batch))
+
+
+def test_value_residual_takes_what_layer_1_projected():
+    """A hook on layer 1's projection says what the second layer adds."""
+    model = moved(build_ours(projections="value-residual")).double().eval()
+    kept = {}
+    for site in sites_of(model):
+        if site.number == 1:
+            site.attention.v_proj.register_forward_hook(
+                lambda _, __, out, component=site.component: kept.update({component: out})
+            )
+    with torch.no_grad():
+        _, extra = model(**toy_batch()["net_input"], return_head_states=("values",))
+    records = {**extra["head_states"]}
+    assert set(kept) == {"encoder", "cross", "decoder"}
+    for component, layers in records.items():
+        (site,) = [s for s in sites_of(model) if (s.component, s.number) == (component, 2)]
+        attention, first = site.attention, site.attention.split_heads(kept[component])
+        assert torch.equal(layers[0].values, first)  # layer 1 keeps its own
+        part = attention.projections
+        own = (layers[1].values - part.first * first) / part.own
+        assert torch.linalg.vector_norm(own) > 0
+        bare = own.transpose(1, 2).flatten(2)
+        # Undone, it is a linear map of the layer's input with v_proj's weights.
+        weight, bias = attention.v_proj.weight, attention.v_proj.bias
+        inputs = torch.linalg.lstsq(weight, (bare - bias).flatten(0, 1).T).solution
+        torch.testing.assert_close(weight @ inputs, (bare - bias).flatten(0, 1).T)
+
+
+@pytest.mark.parametrize("case", ["qk-norm", "value-residual", "sink", "exclusive"])
+def test_language_models_have_them_too(case):
+    given = {k: v for k, v in FAMILY[case].items() if "encoder" not in k}
+    model = moved(build_lm(**given)).double().eval()
+    longer = torch.cat([TOKENS, TOKENS[:, :1]], dim=1)
+    with torch.no_grad():
+        short, long = (model(src_tokens=x)[0] for x in (TOKENS, longer))
+    torch.testing.assert_close(long[:, : TOKENS.size(1)], short, rtol=0, atol=1e-5)  # causal
+
+
+REFUSED = {
+    "--projections value-residual: leads from layer to layer, and no attention of "
+    "--projections-on decoder has two": {
+        "projections": "value-residual", "projections_on": "decoder", "decoder_layers": 1,
+    },
+    "--projections-on encoder: no effect without --projections; give a method": {
+        "projections_on": "encoder"
+    },
+    "--projections norm: choose from none": {"projections": "norm"},
+    "--aggregation exclusive: a query of the encoder-decoder attention has no value": {
+        "aggregation": "exclusive", "aggregation_cross_layers": "1",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_is_refused_by_name(message):
+    with pytest.raises(UserError, match=message):
+        build_ours(**REFUSED[message])
+
+
+def test_projections_act_in_the_named_components_alone():
+    model = build_ours(projections="qk-norm", projections_on="cross")
+    having = {s.component for s in sites_of(model) if s.attention.projections is not None}
+    assert having == {"cross"}
