@@ -18,7 +18,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.processes import cores, import_path, sole_use
 from diverse_mha.evaluation.average import newest_checkpoints
-from diverse_mha.training.log import TRAIN_LOG, finished
+from diverse_mha.training.log import status_of
 from experiments import results, steps
 from experiments.measures import MEASURES
 from experiments.plan import Need, Run
@@ -105,7 +105,7 @@ class Runner:
         self._prepare(run)
         seconds, commands = defaultdict(float), []
         place = replace(self.place, gpus=self._gpus(run))
-        trained = finished(folder / TRAIN_LOG)
+        trained = status_of(folder).finished
         averaged = trained and steps.checkpoint(run, place).is_file()  # its inputs may be gone
         done = {"train": trained, "average": averaged}
         for step in steps.carry_out(run, place):

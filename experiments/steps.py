@@ -9,7 +9,7 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS, ROOT
 from diverse_mha.training.compose import compose, groups_of, lookup
-from diverse_mha.training.log import TRAIN_LOG, finished
+from diverse_mha.training.log import status_of
 from diverse_mha.training.train import hydra_quoted
 from experiments.plan import Need, Run
 from experiments.scales import DATA
@@ -77,7 +77,7 @@ def train(run: Run, place: Environment) -> Step:
     settings = dict(run.settings) | {"common.log_format": "json"}  # read for speed and scores
     if not place.gpus:
         fp16 = lookup(run.composed, "common.fp16")
-        if fp16 and not finished(run.folder(place.out) / TRAIN_LOG):
+        if fp16 and not status_of(run.folder(place.out)).finished:
             cure = "give --no-bf16 for float32 on the CPU, or --bf16"
             raise UserError(f"common.fp16 needs a GPU; {cure}")
         settings["common.cpu"] = True

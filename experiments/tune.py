@@ -18,7 +18,7 @@ from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.tables import Layout, to_text, write_texts
 from diverse_mha.training.compose import lookup, read_words
-from diverse_mha.training.log import TRAIN_LOG, finished, read_log
+from diverse_mha.training.log import TRAIN_LOG, read_log, status_of
 from experiments import steps
 from experiments.experiments import Row, Table
 from experiments.fill import Choices
@@ -28,8 +28,6 @@ from experiments.runner import Runner
 
 #: Short names; of others the recipe's group with such a key is taken.
 SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
-
-DIVERGED = "gradients are NaN or infinite"  # as fairseq_fixes/log.py says it
 
 
 @dataclass
@@ -41,7 +39,7 @@ class Trainer(Runner):
 
     def _result(self, run: Run) -> dict | None:
         log = run.folder(self.place.out) / TRAIN_LOG
-        if not finished(log):
+        if not status_of(log.parent).finished:
             return None
         return {"validation": validation(run, log), "seconds": {}, "scores": {}}
 
@@ -52,8 +50,8 @@ class Trainer(Runner):
         begun = time.monotonic()
         try:
             self._execute(step, folder / LOG)
-        except UserError as error:
-            if DIVERGED not in str(error):
+        except UserError:
+            if not status_of(folder).diverged:
                 raise
             return {"validation": math.inf, "seconds": {"train": time.monotonic() - begun}}
         if (result := self._result(run)) is None:

@@ -9,6 +9,7 @@ with fairseq-fixed 0.12.3.1:
 | | options of checkpoints | are evaluated as Python, and name files that are opened |
 | | atomic writes | a killed run or a full disk leaves a broken checkpoint |
 | | update checkpoints | none is written for an update at the end of an epoch (fairseq#2230) |
+| ``status`` | status.json | the end of a training is a line in its log |
 | ``resuming`` | position in the epoch | other processes or batches skip or repeat data |
 | | end of training | a complete run makes one update more |
 | | starting point | a missing checkpoint trains from scratch |

@@ -2,6 +2,7 @@
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     checkpoints,
+    status,
     moving_average,
     batches,
     resuming,

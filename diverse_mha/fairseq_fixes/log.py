@@ -17,10 +17,10 @@ from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.patch import patch
+from diverse_mha.fairseq_fixes.status import record_divergence
 
 logger = logging.getLogger(__name__)
 
-NOTHING_LEFT = "nothing is left to train"  # in the last line of a complete run
 MEASURED = (5, 100)  # updates after which the time left is logged
 _WARM_UP = 2  # number of first updates that are not measured
 
@@ -147,6 +147,7 @@ def report_divergence(original, self, *args, **kwargs):
     except FloatingPointError as error:
         if "gradients are Nan/Inf" not in str(error):
             raise
+        record_divergence(self)
         raise UserError(
             f"update {self.get_num_updates() + 1}: the gradients are NaN or infinite; lower the "
             "learning rate, warm up longer, or give --clip-norm"

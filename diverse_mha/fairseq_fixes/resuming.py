@@ -21,8 +21,9 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
-from diverse_mha.fairseq_fixes.log import NOTHING_LEFT, say_batch, say_length
+from diverse_mha.fairseq_fixes.log import say_batch, say_length
 from diverse_mha.fairseq_fixes.patch import patch, patched
+from diverse_mha.fairseq_fixes.status import record, record_ends
 
 logger = logging.getLogger(__name__)
 
@@ -69,26 +70,19 @@ def resume_position(cfg):
         EpochBatchIterator.load_state_dict = load
 
 
-def stop_if_done(trainer, path: str, state: dict | None, epochs) -> None:
-    """Stop a training that has all its updates or epochs, and log that in its last line."""
+def stop_if_done(trainer, path: str, state: dict | None, epochs) -> bool:
+    """Stop a training that has all its updates or epochs; return True if it has."""
     wanted = trainer.cfg.optimization
     if 0 < wanted.max_update <= trainer.get_num_updates():
         done = f"all {wanted.max_update:,} updates"
     elif state is not None and 0 < wanted.max_epoch < epochs.next_epoch_idx:
         done = f"all {wanted.max_epoch:,} epochs"
     else:
-        return
+        return trainer.get_lr() <= wanted.stop_min_lr
     wanted.max_epoch = -1  # skips the loop over epochs
-    text = f"{path} has {done}: {NOTHING_LEFT}; for another training choose another save dir"
-    log = logging.getLogger("fairseq_cli.train")
-
-    def instead(record: logging.LogRecord) -> bool:
-        if record.getMessage().startswith("done training in "):
-            record.msg, record.args = text, ()
-            log.removeFilter(instead)
-        return True
-
-    log.addFilter(instead)
+    text = "%s has %s: nothing is left to train; for another training choose another save dir"
+    logger.info(text, path, done)
+    return True
 
 
 #: Default of ``--restore-file``, the only name that fairseq looks up in the save folder.
@@ -373,7 +367,8 @@ def check_and_load(load, cfg, trainer, **passed):
             raise UserError(f"{path}: {error}") from error
         raise
     say_changes(path, compare_runs(trainer, option, path, read))
-    stop_if_done(trainer, path, *loaded)
+    record(trainer, loaded[1], finished=stop_if_done(trainer, path, *loaded))
+    record_ends()
     before = read.get("cfg") if option is None and read.get("path") == path else None
     say_batch(trainer.cfg, loaded[1].next_epoch_idx, before)
     say_length(trainer, loaded[1])

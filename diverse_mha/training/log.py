@@ -1,4 +1,4 @@
-"""Reads fairseq's training log: speed, parameters, validations."""
+"""Reads a run: its status, and from fairseq's training log speed, parameters and validations."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
-from diverse_mha.fairseq_fixes.log import NOTHING_LEFT
+from diverse_mha.common.status import Status, read_status
 
 TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
@@ -71,15 +71,20 @@ def validations(lines: Iterable[str]) -> list[dict]:
     return found
 
 
-def finished(path: Path) -> bool:
-    """Say whether the last start in a log ran to its end; False if ``stop_time_hours`` ended it."""
+def status_of(folder: Path) -> Status:
+    """Return how far the training of a run is; of runs without ``status.json`` by their log."""
+    return read_status(folder) or _status_in_log(folder / TRAIN_LOG)
+
+
+def _status_in_log(path: Path) -> Status:
+    """Return updates and end of the last start in a log, of a run before ``status.json``."""
     if not path.is_file():
-        return False
+        return Status(0, None)
     start = _PARAMETERS.split(path.read_text(encoding="utf-8", errors="replace"))[-1]
     last = (start.splitlines() or [""])[-1]
-    return NOTHING_LEFT in last or (
-        last.startswith("done training in ") and _OUT_OF_TIME not in start
-    )
+    ended = last.startswith("done training in ") and _OUT_OF_TIME not in start
+    finished = ended or "nothing is left to train" in last
+    return Status(read_log(path)["updates"] or 0, None, finished)
 
 
 def _json_entry(line: str) -> dict:

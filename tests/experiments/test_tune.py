@@ -6,6 +6,7 @@ import pytest
 
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.status import Status
 from experiments.tune import Trainer
 from tests.integration.conftest import run
 
@@ -31,6 +32,7 @@ def started(monkeypatch):
         if step.name == "train":
             names.append(log.parent.name)
             if "lr=9" in names[-1]:
+                Status(2, 0, diverged=True).write(log.parent)
                 raise UserError("train ended with exit code 1: update 3: the gradients are NaN or "
                                 "infinite; lower the learning rate")  # fmt: skip
             loss = next(

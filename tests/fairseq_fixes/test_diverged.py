@@ -2,6 +2,7 @@
 
 import pytest
 
+from diverse_mha.common.status import read_status
 from tests.integration.conftest import data, train  # noqa: F401
 
 pytestmark = pytest.mark.integration
@@ -18,3 +19,5 @@ def test_infinite_gradients_end_a_training_in_one_line(arch, data, tmp_path):  #
     log = done.stdout + done.stderr
     assert "detected in output of " in log and "NaN or Inf in " in log
     assert "tensor([" not in log, "no values of gradients"
+    status = read_status(tmp_path)
+    assert status.diverged and not status.finished

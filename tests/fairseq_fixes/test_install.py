@@ -228,10 +228,7 @@ def test_remaining_updates_are_logged_and_not_exceeded(updates, epochs, said, tm
     wanted.max_update, wanted.max_epoch = updates, epochs
     checkpoint_utils.load_checkpoint(config, trainer)
     assert (wanted.max_epoch == -1) == ("nothing" in said), "fairseq's loop is not entered"
-    for line in ("done training in 0.0 seconds", "done training in 9.0 seconds"):
-        logging.getLogger("fairseq_cli.train").info(line)
     assert [said in line for line in caplog.messages].count(True) == 1
-    assert caplog.messages[-1] == "done training in 9.0 seconds"  # of another training
 
 
 @pytest.mark.parametrize(

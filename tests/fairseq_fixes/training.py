@@ -18,6 +18,7 @@ def training(folder, **checkpoint):
     trainer.cfg.dataset.max_tokens, trainer.cfg.dataset.batch_size = None, 8
     trainer.cfg.distributed_training.distributed_world_size = 1
     trainer.get_num_updates.return_value = 0
+    trainer.get_lr.return_value, trainer.cfg.optimization.stop_min_lr = 0.1, -1.0
     epochs = mock.MagicMock(next_epoch_idx=3, iterations_in_epoch=0)
     epochs.__len__.return_value = 50
     trainer.get_train_iterator.return_value = epochs

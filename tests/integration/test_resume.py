@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from diverse_mha.common.status import read_status
 from tests.reliability import resume
 from tests.reliability.faults import Fault
 from tests.reliability.runs import words
@@ -32,6 +33,8 @@ def test_an_interrupted_run_ends_with_the_same_weights(name, miniatures, whole, 
     run = words("transformer_coda", miniatures, tmp_path, *SAVE)
     last, said = resume.interrupted_run(run, tmp_path, fault)
     assert resume.differences(whole, last) == []
+    status = read_status(tmp_path)
+    assert (status.updates, status.finished) == (resume.UPDATES, True) and status.best
     if fault.how == "full":
         assert said.startswith("error: checkpoint not saved: ") and "\n" not in said
         assert ".pt: File too large; raise the limit" in said
@@ -69,5 +72,6 @@ def test_a_finished_run_given_again_changes_nothing(miniatures, tmp_path):
     before, _ = resume.whole_run(run, tmp_path)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
     again, said = resume.whole_run(run, tmp_path)
+    assert read_status(tmp_path).finished
     assert resume.differences(before, again) == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == stamps

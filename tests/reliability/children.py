@@ -16,6 +16,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import train as fairseq_train
 
 import diverse_mha  # noqa: F401  imported by the server, not by every process
+from diverse_mha.common.errors import UserError
 from tests.reliability import faults
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -72,8 +73,8 @@ def _call(writer, function, arguments) -> None:
     torch.set_num_threads(1)
     try:
         writer.send(function(*arguments))
-    except SystemExit as error:
-        writer.send(str(error.code))
+    except UserError as error:
+        writer.send(f"error: {error}")
         raise
     except Exception:
         writer.send(traceback.format_exc())

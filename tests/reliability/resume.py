@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from diverse_mha.common.status import read_status
 from tests.reliability.children import Child, call, train
 from tests.reliability.faults import Fault
 
@@ -27,6 +28,8 @@ def interrupted_run(words: list[str], save_dir: Path, fault: Fault) -> tuple[dic
     assert code == expected, f"{fault}: exit code {code}, {said}"
     for path in save_dir.glob("checkpoint*.pt"):
         load(path)  # every file of that name is whole
+    status = read_status(save_dir)
+    assert not (status and status.finished)
     call(train, words)
     return load(save_dir / "checkpoint_last.pt"), said
 

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from diverse_mha.training.log import finished, read_log, validations
+from diverse_mha.common.status import Status
+from diverse_mha.training.log import read_log, status_of, validations
 from experiments.results import best_validation
 
 
@@ -84,9 +85,9 @@ def test_what_an_abandoned_start_left_is_dropped():
     assert numbers([*first, resumed, *validated(100)]) == [60, 100]
 
 
-def test_a_training_that_its_time_stopped_goes_on(tmp_path):
+def test_a_run_without_a_status_is_read_from_its_log(tmp_path):
     path = tmp_path / "train.log"
-    assert not finished(path)
+    assert status_of(tmp_path) == Status(0, None)
     end = [line(epoch=1, train_num_updates=20), "done training in 3.0 seconds"]
     time = "Stopping training due to cumulative_training_time: 2.1 > stop_time_hours: 2 hour(s)"
     for lines, done in (
@@ -98,4 +99,6 @@ def test_a_training_that_its_time_stopped_goes_on(tmp_path):
         ([*LOG, "a.pt has all 20 updates: nothing is left to train; choose another"], True),
     ):
         path.write_text("\n".join(lines))
-        assert finished(path) == done
+        assert status_of(tmp_path) == Status(20 if lines else 0, None, done)
+    Status(30, 2, diverged=True).write(tmp_path)
+    assert status_of(tmp_path) == Status(30, 2, diverged=True), "the log is not asked"

@@ -1,0 +1,43 @@
+"""``status.json`` in a run's folder: how far its training is."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from diverse_mha.common.files import read_json, write_text
+
+STATUS = "status.json"
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a training is; its process writes it at the start, with checkpoints, and at the end.
+
+    Attributes:
+        updates: number of updates.
+        epochs: number of complete epochs.
+        finished: True after the last update or epoch, and if ``--patience`` or ``--stop-min-lr``
+            ended the training; False if ``--stop-time-hours`` did.
+        diverged: True if the gradients became NaN or infinite.
+        best: best validation score so far, by ``--best-checkpoint-metric``; None without one.
+    """
+
+    updates: int
+    epochs: int | None
+    finished: bool = False
+    diverged: bool = False
+    best: float | None = None
+
+    def write(self, folder: Path) -> None:
+        """Write ``status.json``, replacing the file in one step."""
+        write_text(folder / STATUS, json.dumps(asdict(self), indent=2) + "\n")
+
+
+def read_status(folder: Path) -> Status | None:
+    """Read ``status.json``; None if the folder has none."""
+    path = folder / STATUS
+    if not path.is_file():
+        return None
+    content = read_json(path, "delete it")
+    known = {f.name for f in fields(Status)}
+    return Status(**{name: value for name, value in content.items() if name in known})

@@ -1,0 +1,89 @@
+"""Writes ``status.json``: updates, epochs, end, divergence and best score of a training.
+
+fairseq-fixed 0.12.3.1 writes them to its log only, as text.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+from fairseq.trainer import Trainer
+
+from diverse_mha.common.errors import UserError, describe_os_error
+from diverse_mha.common.status import Status, read_status
+from diverse_mha.fairseq_fixes.patch import patch
+
+
+def record(trainer, epochs, *, finished: bool = False) -> None:
+    """Write the status of a training; ``epochs`` is fairseq's epoch iterator."""
+    best = getattr(checkpoint_utils.save_checkpoint, "best", None)
+    status = Status(
+        trainer.get_num_updates(),
+        epochs.next_epoch_idx - 1,
+        finished,
+        best=None if best is None else float(best),
+    )
+    _write(trainer, status)
+
+
+def record_divergence(trainer) -> None:
+    """Write that the gradients of the next update are NaN or infinite."""
+    folder, updates = Path(trainer.cfg.checkpoint.save_dir), trainer.get_num_updates()
+    before = read_status(folder) or Status(updates, None)
+    _write(trainer, replace(before, updates=updates, diverged=True))
+
+
+def record_ends() -> None:
+    """Patch fairseq's function that trains an epoch, which its ``main`` calls by name.
+
+    Its module is ``__main__`` in ``python -m fairseq_cli.train``, and is loaded after the plugin in
+    fairseq-hydra-train.
+    """
+    for name in ("fairseq_cli.train", "__main__"):
+        module = sys.modules.get(name)
+        if hasattr(module, "validate_and_save") and not hasattr(module.train, "records_end"):
+            patch(module, "train")(train_and_record)
+            module.train.records_end = True
+
+
+def train_and_record(train, cfg, trainer, task, epoch_itr):
+    """Train an epoch; after the last one write that the training has ended."""
+    losses, stopped = train(cfg, trainer, task, epoch_itr)
+    wanted = cfg.optimization
+    complete = 0 < wanted.max_update <= trainer.get_num_updates()
+    out_of_time = 0 < wanted.stop_time_hours < trainer.cumulative_training_time() / 3600
+    finished = complete or not out_of_time if stopped else 0 < wanted.max_epoch <= epoch_itr.epoch
+    record(trainer, epoch_itr, finished=finished)
+    return losses, stopped
+
+
+@patch(Trainer, "lr_step")
+def step_and_record(step, self, epoch, val_loss=None):
+    """Lower the learning rate; below ``--stop-min-lr`` the training has ended."""
+    rate = step(self, epoch, val_loss)
+    status = read_status(Path(self.cfg.checkpoint.save_dir))
+    if status is not None and rate <= self.cfg.optimization.stop_min_lr:
+        _write(self, replace(status, finished=True))
+    return rate
+
+
+@patch(checkpoint_utils, "save_checkpoint")
+def save_and_record(save, cfg, trainer, epoch_itr, val_loss):
+    """Save as fairseq does, then write the status."""
+    saved = save(cfg, trainer, epoch_itr, val_loss)
+    record(trainer, epoch_itr)
+    return saved
+
+
+def _write(trainer, status: Status) -> None:
+    """Write a status beside the checkpoints of a training, by its first process."""
+    folder = trainer.cfg.checkpoint.save_dir
+    if trainer.cfg.checkpoint.no_save or not trainer.is_data_parallel_master:
+        return
+    if PathManager.supports_rename(folder):
+        try:
+            status.write(Path(folder))
+        except OSError as error:
+            raise UserError(f"status not saved: {describe_os_error(error)}") from error
