@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import packed, show
+from results import archive
 from tests.docs.clone import World
 
 
@@ -19,5 +19,5 @@ def world(tmp_path_factory) -> World:
 def published(tmp_path_factory) -> Path:
     """The folder of all published runs."""
     folder = tmp_path_factory.mktemp("published")
-    packed.unpack(show.ARCHIVE, folder)
+    archive.unpack(folder)
     return folder

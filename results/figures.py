@@ -1,9 +1,12 @@
 """Draws the two pictures of the results: learning curves, and quality against head diversity."""
 
+import csv
 import io
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -11,16 +14,17 @@ from matplotlib.ticker import SymmetricalLogLocator
 from PIL import Image
 
 from diverse_mha.analysis.figures import COLOURS, MARKERS, STYLE, Plot, new_figure, render_plot
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
 from diverse_mha.evaluation.comparison.systems import System
-from experiments.packed import HEADS, Kept
+from results.archive import CURVES
+from results.tables import Rows, Study
 
-Rows = Mapping[str, Sequence[Kept]]  # by label, the baseline first
 #: Measures of heads on the horizontal axes.
 AXES = {
     "svcca": "SVCCA (higher = more alike)",
     "cka": "CKA (higher = more alike)",
-    "exp_d.output": "exp(D) Out. (higher = differ more)",
+    "exp_d_output": "exp(D) Out. (higher = differ more)",
     "jsd": "JSD, nats (higher = differ more)",
 }
 #: Bits; a row that never learns leaves the panel at the top.
@@ -28,12 +32,16 @@ CURVES_FROM_TO = (-0.4, 1.0)
 _GREY = "#bbbbbb"
 
 
-def draw(rows: Rows, systems: Sequence[System], folder: Path) -> list[Path]:
-    """Write both pictures; ``systems`` are the rows compared with the first by BLEU."""
+def draw(study: Study, folder: Path) -> list[Path]:
+    """Write both pictures of the rows that were trained to the end."""
+    logging.disable(logging.WARNING)  # fairseq opens all loggers, and matplotlib says much
+    if not study.reference.is_file():
+        raise UserError(f"{study.reference}: not there, so BLEU is not tested; give --data")
+    rows = study.rows("to-the-end")
     with matplotlib.rc_context(STYLE):
         figures = {
             "study-curves": learning_curves(rows),
-            "study-diversity": quality_against_diversity(rows, systems),
+            "study-diversity": quality_against_diversity(rows, study.compare(rows)),
         }
     files = {
         folder / f"{name}.png": _palette(render_plot(Plot(name, name, "", figure), ("png",))["png"])
@@ -53,20 +61,24 @@ def _palette(png: bytes) -> bytes:
 
 def learning_curves(rows: Rows) -> Figure:
     """Draw a panel a row: how far each seed's validation loss is from the first row's mean."""
-    seen: dict[int, list[float]] = {}
-    for validation in (v for kept in next(iter(rows.values())) for v in kept.validation):
-        seen.setdefault(validation["num_updates"], []).append(validation["nll_loss"])
-    mean = {updates: sum(losses) / len(losses) for updates, losses in seen.items()}
+    curves: dict[str, dict[int, float]] = {}  # run -> updates -> loss
+    with CURVES.open(encoding="utf-8", newline="") as lines:
+        for line in csv.DictReader(lines):
+            points = curves.setdefault(line["run"], {})
+            points[int(line["num_updates"])] = float(line["nll_loss"])
+    base = [curves[run.values["run"]] for run in next(iter(rows.values()))]
+    mean = {n: fmean(curve[n] for curve in base if n in curve) for curve in base for n in curve}
     columns = min(6, len(rows))
     figure = new_figure(1.55 * columns, 1.5 * math.ceil(len(rows) / columns) + 0.4)
     axes = _panels(figure, len(rows), columns, sharex=True)
     for number, (axis, label) in enumerate(zip(axes, rows, strict=True)):
         axis.axhline(0, color=_GREY, linewidth=0.8, zorder=1)
-        for kept in rows[label]:
-            points = [v for v in kept.validation if v["num_updates"] in mean]
-            apart = [v["nll_loss"] - mean[v["num_updates"]] for v in points]
+        for run in rows[label]:
+            apart = {
+                n: loss - mean[n] for n, loss in curves[run.values["run"]].items() if n in mean
+            }
             colour = COLOURS[number % 8] if number else "black"
-            axis.plot([v["num_updates"] for v in points], apart, color=colour, linewidth=0.9)
+            axis.plot([*apart], [*apart.values()], color=colour, linewidth=0.9)
         axis.set_title(label, fontsize=6.5)
         axis.tick_params(labelbottom=number >= len(rows) - columns, labelsize=7)
     axes[0].set_ylim(*CURVES_FROM_TO)
@@ -82,7 +94,7 @@ def quality_against_diversity(rows: Rows, systems: Sequence[System]) -> Figure:
     for axis, name in zip(axes, AXES, strict=True):
         axis.axhline(0, color=_GREY, linewidth=0.8, zorder=1)
         axis.set_xlabel(AXES[name], fontsize=8)
-        place, handles = HEADS.index(name), []
+        handles = []
         for number, one in enumerate(systems):
             found, runs = one.measures["BLEU"].difference, rows[one.name]
             value = found.value if found else 0.0
@@ -90,7 +102,7 @@ def quality_against_diversity(rows: Rows, systems: Sequence[System]) -> Figure:
             colour = COLOURS[number % 8] if number else "black"
             handles.append(
                 axis.errorbar(
-                    sum(kept.heads[place] for kept in runs) / len(runs),
+                    fmean(run[name] for run in runs),
                     value,
                     yerr=[[value - low], [high - value]],
                     fmt=MARKERS[number % 9],

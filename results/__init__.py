@@ -1,0 +1,1 @@
+"""The study's published runs, and the program that prints their tables."""

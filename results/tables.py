@@ -1,0 +1,400 @@
+"""Prints the study's tables from ``runs.csv``, tested as by ``diverse-mha compare``."""
+
+import argparse
+import atexit
+import csv
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import mean
+
+from diverse_mha.common.errors import run_cli
+from diverse_mha.common.files import ROOT
+from diverse_mha.common.tables import markdown_table
+from diverse_mha.evaluation.comparison.runs import Scored
+from diverse_mha.evaluation.comparison.statistics import Difference, by_rows_and_seeds, holm, welch
+from diverse_mha.evaluation.comparison.systems import System, compare_systems, interval, p_value
+from experiments.papers import PAPERS
+from experiments.study import VALID_STEP
+from results import archive
+
+SUMMARY, DETAILS = ROOT / "docs" / "results.md", ROOT / "results" / "details.md"
+REFERENCE = Path("multi30k/raw/test.en")  # below the folder of prepared corpora
+#: Rows of the ten epochs that fail to train; they are not in its analysis of variance.
+RUINED = ("Sub., encoder", "Out., all")
+HEADS = ("svcca", "cka", "exp_d_subspace", "exp_d_output", "jsd")
+_SMALL = ("translation-small", "fair-trial-small")
+_MORE = "more_sacrebleu"
+Cells = list[str | None]  # None: cannot be computed without the test set
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A row of ``runs.csv``."""
+
+    values: Mapping[str, str]
+
+    def __getitem__(self, column: str) -> float:
+        """Return a number."""
+        return float(self.values[column])
+
+    @property
+    def seed(self) -> int:
+        """Random seed."""
+        return int(self.values["seed"])
+
+    @property
+    def float32(self) -> bool:
+        """True if it was trained in float32."""
+        return self.values["precision"] == "float32"
+
+
+Rows = dict[str, list[Run]]  # by label, the baseline first
+
+
+@dataclass
+class Study:
+    """The published runs; BLEU is compared if there is a reference of the test set."""
+
+    reference: Path
+    file: Path | None = None
+    _scored: dict[str, Scored] = field(default_factory=dict, init=False)  # cache
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs, in the order of the tables, rows and seeds."""
+        with (self.file or archive.RUNS).open(encoding="utf-8", newline="") as lines:
+            return [Run(row) for row in csv.DictReader(lines)]
+
+    def rows(self, table: str) -> Rows:
+        """Return the runs of a table by the label of their row."""
+        rows: Rows = {}
+        for run in filter(TABLES[table][1], self.runs):
+            labels = {row.name: row.label for row in PAPERS["study"][run.values["table"]].rows}
+            rows.setdefault(labels[run.values["row"]], []).append(run)
+        return rows
+
+    def compare(self, rows: Rows) -> Sequence[System]:
+        """Compare rows with the first by BLEU and chrF over seeds and sentences."""
+
+        def scored(run: Run) -> Scored:
+            key = run.values["run"]
+            if key not in self._scored:
+                (folder,) = self.unpacked.glob(f"small/runs/*.{key}")
+                self._scored[key] = archive.score_again(folder, run.seed, self.reference)
+            return self._scored[key]
+
+        systems = [System(label, tuple(map(scored, runs))) for label, runs in rows.items()]
+        return compare_systems(systems)
+
+    @cached_property
+    def unpacked(self) -> Path:
+        """A folder with the runs of the archive; removed at the end of the process."""
+        folder = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        archive.unpack(folder)
+        return folder
+
+    def bleu(self, rows: Rows) -> dict[str, list[str | None]]:
+        """Return by row difference, corrected p, detectable difference in BLEU, and chrF."""
+        if not self.reference.is_file():
+            return dict.fromkeys(rows, [None] * 4)
+        cells = {}
+        for system in self.compare(rows):
+            bleu = system.measures["BLEU"]
+            least = bleu.difference.detectable if bleu.difference is not None else None
+            over_seeds = least is not None and bleu.difference.over_seeds
+            cells[system.name] = [difference(bleu.difference, 2), p_value(bleu.holm)]
+            cells[system.name] += [f"{least:.1f}" if over_seeds else ""]
+            cells[system.name] += [f"{system.measures['chrF'].mean:.2f}"]
+        return cells
+
+
+def difference(test: Difference | None, digits: int) -> str:
+    """Format a difference, marked if it is about these models only."""
+    if test is None:
+        return ""
+    mark = "" if test.interval and test.over_seeds else " †"
+    return interval(test, digits).rstrip("†") + mark
+
+
+def each(runs: Sequence[Run], column: str, digits: int) -> str:
+    """Format a column of all seeds."""
+    return " ".join(f"{run[column]:.{digits}f}" for run in runs)
+
+
+def average(runs: Sequence[Run], column: str, digits: int) -> str:
+    """Format the mean of a column over the seeds."""
+    return f"{mean(run[column] for run in runs):.{digits}f}"
+
+
+def by_seed(rows: Rows, column: str) -> dict[str, dict[int, float]]:
+    """Return by row a column by seed."""
+    return {label: {run.seed: run[column] for run in runs} for label, runs in rows.items()}
+
+
+def tested(scores: Mapping[str, Mapping[int, float]], digits: int, step: float = 0) -> dict:
+    """Return by row the difference to the first seed by seed, and its corrected p."""
+    tests = by_rows_and_seeds(list(scores.values()), step)
+    corrected = holm([test and test.p for test in tests])
+    cells = [[difference(d, digits), p_value(p)] for d, p in zip(tests, corrected, strict=True)]
+    return dict(zip(scores, [["", ""], *cells], strict=True))
+
+
+def tested_loss(rows: Rows) -> dict[str, Cells]:
+    """Return by row the difference in validation loss, and its corrected p."""
+    return tested(by_seed(rows, "logged_nll"), 3, VALID_STEP)
+
+
+def heads(runs: Sequence[Run]) -> Cells:
+    """Format the measures of the heads, means over the seeds."""
+    return [average(runs, column, 3) for column in HEADS]
+
+
+def summary(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
+    """Return the short table: intervals by row, and what its test could find."""
+    bleu, base = study.bleu(rows), [run["logged_nll"] for run in next(iter(rows.values()))]
+    lines = {}
+    for label, runs in rows.items():
+        loss = welch(base, [run["logged_nll"] for run in runs], VALID_STEP) if lines else None
+        lines[label] = [str(len(runs)), average(runs, "sacrebleu", 2), bleu[label][0]]
+        lines[label] += [bleu[label][2], difference(loss, 3)]
+    return lines
+
+
+def tuned(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
+    """Return the short table of the page's rows."""
+    return summary({label: rows[label] for label in page if label in rows}, study, page)
+
+
+def to_the_end(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
+    """Return the table of the full recipe."""
+    lines = replication(rows, study, page)
+    return {label: [*line, *heads(rows[label]), None] for label, line in lines.items()}
+
+
+def replication(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
+    """Return the table of the replication."""
+    bleu, loss = study.bleu(rows), tested_loss(rows)
+    return {
+        label: [str(len(runs)), each(runs, "sacrebleu", 2), average(runs, "sacrebleu", 2)]
+        + [bleu[label][0], bleu[label][1], bleu[label][3]]
+        + [each(runs, "logged_nll", 3), *loss[label]]
+        for label, runs in rows.items()
+    }
+
+
+def other_sets(rows: Rows, *_) -> dict[str, Cells]:
+    """Return the scores on the other test sets."""
+    return {
+        label: [str(len(runs)), each(runs, _MORE, 2), average(runs, _MORE, 2), *[None] * 6]
+        for label, runs in rows.items()
+    }
+
+
+def ten_epochs(rows: Rows, _: Study, page: Mapping[str, Cells]) -> dict[str, Cells]:
+    """Return the table of the small recipe; scores of unpublished runs are the page's."""
+    lines: dict[str, Cells] = {label: [] for label in page}
+    for first, column, digits, step in ((0, "sacrebleu", 2, 0), (4, "logged_nll", 3, VALID_STEP)):
+        ours = by_seed(rows, column)
+        scores = {
+            label: {n: float(cells[first + n - 1]) for n in (1, 2) if cells[first + n - 1]}
+            | {n: round(v, digits) for n, v in ours.get(label, {}).items()}
+            for label, cells in page.items()
+        }
+        usual = {k: s for k, s in scores.items() if len(s) > 1 and k not in RUINED}
+        tests, base = tested(usual, digits, step), next(iter(scores.values()))
+        for label, found in scores.items():
+            apart = mean(found.values()) - mean(base[seed] for seed in found)
+            lines[label] += [f"{found[n]:.{digits}f}" if n in found else "" for n in (1, 2)]
+            lines[label] += tests.get(label, [f"{apart:+.{digits}f} †", ""])
+    for label, cells in page.items():
+        runs = rows.get(label, [])
+        lines[label] += heads(runs) if len(runs) == sum(map(bool, cells[:2])) else [None] * 5
+    return lines
+
+
+def fair_trial(rows: Rows, study: Study, page: Mapping[str, Cells]) -> dict[str, Cells]:
+    """Return the smaller fair trial: the summary with p-values and every seed."""
+    rows = {label: rows[label] for label in page if label in rows}
+    bleu, base = study.bleu(rows), [run["logged_nll"] for run in next(iter(rows.values()))]
+    others = [[run["logged_nll"] for run in runs] for runs in rows.values()][1:]
+    losses = [None, *(welch(base, values, VALID_STEP) for values in others)]
+    corrected = holm([loss and loss.p for loss in losses])
+    lines = {}
+    for (label, runs), loss, p in zip(rows.items(), losses, corrected, strict=True):
+        lines[label] = [str(len(runs)), each(runs, "sacrebleu", 2), average(runs, "sacrebleu", 2)]
+        lines[label] += [*bleu[label][:3], each(runs, "logged_nll", 3)]
+        lines[label] += [difference(loss, 3), p_value(p)]
+    return lines
+
+
+def in_float32(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
+    """Return the table of the rows in float32."""
+    bleu, loss, scores = study.bleu(rows), tested_loss(rows), by_seed(rows, "sacrebleu")
+    return {
+        label: [f"{scores[label][n]:.2f}" if n in scores[label] else "" for n in range(2, 6)]
+        + [average(runs, "sacrebleu", 2), *bleu[label][:2]]
+        + [each(runs, "logged_nll", 3), *loss[label], *heads(runs)[:2]]
+        for label, runs in rows.items()
+    }
+
+
+def language_models(rows: Rows, *_) -> dict[str, Cells]:
+    """Return the table of perplexities."""
+    differences, loss = tested(by_seed(rows, "test_perplexity"), 2), tested_loss(rows)
+    return {
+        label: [f"{run[f'{s}_perplexity']:.2f}" for s in ("valid", "test") for run in runs]
+        + [*differences[label], *loss[label]]
+        for label, runs in rows.items()
+    }
+
+
+def heads_of_language_models(rows: Rows, *_) -> dict[str, Cells]:
+    """Return the table of their heads."""
+    papers = {row.label: row.cells[0].paper for row in PAPERS["study"]["ptb"].rows}
+    lines = {}
+    for label, runs in rows.items():
+        svcca, cka, *_, jsd = heads(runs)
+        lines[label] = [svcca, cka, f"{float(jsd):.1f}", None]
+        lines[label] += [average(runs, "test_perplexity", 2), f"{papers[label]:.2f}"]
+    return lines
+
+
+def logic(rows: Rows, *_) -> dict[str, Cells]:
+    """Return the table of accuracies, a row a run."""
+    columns = [(f"accuracy_test{n}", 1) for n in range(1, 13)]
+    columns += [("accuracy_seen", 1), ("accuracy_unseen", 1), ("accuracy", 2)]
+    lines = {}
+    for label, run in ((label, run) for label, runs in rows.items() for run in runs):
+        name = label + (f", seed {run.seed}" if run.seed > 1 else "")
+        lines[name] = [f"{run[c]:.{digits}f}" for c, digits in [*columns, ("accuracy_valid", 1)]]
+    return lines
+
+
+def _of(*tables: str, seeds: Collection[int] = range(99)) -> Callable[[Run], bool]:
+    """Return a selection of runs of these tables; those in float32 have a table of their own."""
+    return lambda r: r.values["table"] in tables and r.seed in seeds and not r.float32
+
+
+#: By name: the page's first heading, the runs, and the function of its cells.
+TABLES = {
+    "summary": ("method | seeds", _of("translation", seeds=range(6)), summary),
+    "to-the-end": ("method, to the end", _of("translation", seeds=range(6)), to_the_end),
+    "replication": ("method, replication", _of("translation", seeds=range(6, 99)), replication),
+    "other-sets": (
+        "method, 2,532 other sentences",
+        lambda r: r.values["more_sacrebleu"],
+        other_sets,
+    ),
+    "ten-epochs": ("method | seed 1", _of("translation-small", seeds=(1, 2)), ten_epochs),
+    "fair-trial": ("method, at its best", _of(*_SMALL), fair_trial),
+    "tuned": ("method, tuned", _of(*_SMALL), tuned),
+    "float32": ("method, in float32", lambda r: r.float32, in_float32),
+    "ptb": ("row, Penn Treebank", _of("ptb"), language_models),
+    "ptb-heads": ("row | SVCCA", _of("ptb"), heads_of_language_models),
+    "logic": ("row, logic", _of("logic"), logic),
+}
+#: Tables whose differences in BLEU need the reference.
+BY_SENTENCES = ("summary", "to-the-end", "replication", "fair-trial", "tuned", "float32")
+
+
+def cells_of(study: Study, table: str) -> tuple[list[str], dict[str, Cells], dict[str, list[str]]]:
+    """Return a table's headings, its cells by label, and the page's cells by label."""
+    head, _, function = TABLES[table]
+    text = page_of(table).read_text(encoding="utf-8")
+    lines = text[text.index(f"\n| {head} |") + 1 :].partition("\n\n")[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    headings, page = cells[0], {label: row for label, *row in cells[2:]}
+    rows = study.rows(table)
+    return headings, function(rows, study, page) if rows else {}, page
+
+
+def page_of(table: str) -> Path:
+    """Return the page with a table."""
+    return SUMMARY if table in ("summary", "tuned") else DETAILS
+
+
+def check(study: Study, table: str) -> Iterator[str]:
+    """Name the cells of a page that differ from the runs'."""
+    headings, lines, page = cells_of(study, table)
+    place = f"{page_of(table)}: {table}"
+    if lines.keys() != page.keys():
+        rows = ", ".join(sorted(lines.keys() ^ page.keys()))
+        yield f"{place}: rows on the page alone or of the runs alone: {rows}"
+    for label, cells in page.items():
+        for heading, ours, cell in zip(headings[1:], lines.get(label, ()), cells, strict=False):
+            if ours is not None and not agree(table, heading, ours, cell):
+                yield f"{place}: {label}: {heading}: {cell!r}, the runs say {ours!r}"
+
+
+def agree(table: str, heading: str, ours: str, cell: str) -> bool:
+    """Compare two cells; differences of scores that the page has rounded may end otherwise."""
+    if ours == cell or table != "ten-epochs" or not heading.startswith("difference"):
+        return ours == cell
+    (one, *rest), (other, *others) = ours.split(" "), cell.split(" ")
+    unit = 10 ** -len(one.partition(".")[2])
+    return rest == others and bool(other) and abs(float(one) - float(other)) < 1.5 * unit
+
+
+def check_all(study: Study, folder: Path | None = None) -> list[str]:
+    """Name the cells of pages and CSV files that differ from the runs of a folder (the archive)."""
+    wrong = [line for table in TABLES for line in check(study, table)]
+    folder = folder or study.unpacked
+    files = archive.csv_files(archive.read_runs(folder), study.reference)
+    return wrong + [*archive.differing_cells(files.items())]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Carry out the command; its exit code is 1 if something differs."""
+    parser = argparse.ArgumentParser(
+        prog="python -m results.tables", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument("table", nargs="?", choices=TABLES, metavar="TABLE", help=", ".join(TABLES))
+    todo = parser.add_mutually_exclusive_group()
+    todo.add_argument("--check", action="store_true", help="compare pages and CSVs with the runs")
+    for name, text in (
+        ("draw", "draw learning curves and quality against diversity, as in docs/figures"),
+        ("pack", "write results/ from these runs"),
+        ("unpack", "unpack the runs into FOLDER; existing ones stay"),
+    ):
+        todo.add_argument(f"--{name}", type=Path, metavar="FOLDER", help=text)
+    text = "prepared corpora (data); with Multi30k in it BLEU is tested and chrF computed"
+    parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="FOLDER", help=text)
+    args = parser.parse_args(words)
+    for option in ("pack", "unpack", "draw"):
+        if vars(args)[option] and args.table:
+            parser.error(f"{args.table} has no effect with --{option}; leave it out")
+    if args.unpack:
+        print(archive.unpack_missing(args.unpack))
+        return 0
+    study = Study(args.data / REFERENCE)
+    if args.table in (None, *BY_SENTENCES) and not study.reference.is_file():
+        cure = "prepare Multi30k, or give --data"
+        print(f"{study.reference}: not there, so BLEU is not tested; {cure}", file=sys.stderr)
+    if args.pack:
+        print(archive.write(args.pack, study.reference))
+    elif args.draw:
+        from results.figures import draw
+
+        print(*draw(study, args.draw))
+    elif args.check:
+        wrong = [*check(study, args.table)] if args.table else check_all(study)
+        print(*(line.replace(f"{ROOT}/", "") for line in wrong), sep="\n", end="\n" * bool(wrong))
+        if not wrong:
+            print(f"{len(study.runs)} runs: pages and CSVs agree")
+        return bool(wrong)
+    else:
+        for table in [args.table] if args.table else TABLES:
+            headings, lines, _ = cells_of(study, table)
+            cells = ([label, *(cell or "" for cell in row)] for label, row in lines.items())
+            print(f"**{table}**\n\n{markdown_table(headings, cells)}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_cli(main)
