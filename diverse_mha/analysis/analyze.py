@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from diverse_mha.analysis.heads import HeadModel, is_heads_file, save_heads
 from diverse_mha.analysis.labels import short_names
 from diverse_mha.analysis.report import format_tables, write_figures, write_numbers
 from diverse_mha.analysis.run import analyze, open_models
@@ -24,6 +25,7 @@ from diverse_mha.common.options import parse_names
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import versions
+from diverse_mha.corpora.text import read_lines
 from diverse_mha.measures.similarity import THRESHOLD
 
 #: Libraries of figures and report.
@@ -74,8 +76,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the numbers",
     )  # fmt: skip
     add_force(results)
-    text = f"sentences that the report's view of single heads shows (default: {SENTENCES})"
-    add_number(results, "sentences", None, text)
+    results.add_argument(
+        "--sentences", metavar="N|FILE",
+        help="sentences that the report's view of single heads shows: the first N of the split "
+        f"(default: {SENTENCES}), or the lines of a file with the model's own translations; what "
+        "follows a tab in a line is a translation to force",
+    )  # fmt: skip
+    results.add_argument(
+        "--save-heads", metavar="FILE.npz",
+        help="write attention weights, outputs, logits, queries, keys and values of every layer "
+        "and head for the lines of --sentences FILE, as arrays such as cross.weights.1",
+    )  # fmt: skip
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
     add_cpu(parser)
     add_user_dir(parser)
@@ -94,8 +105,9 @@ def run(args: argparse.Namespace) -> int:
             beside=[output / name for name in WRITTEN] if in_folder else [],
             inputs=[*args.checkpoints, args.against], force=args.force,
         )  # fmt: skip
-    elif args.force:
+    elif args.force and not args.save_heads:
         raise UserError("--force has no effect without --output; leave it out")
+    check_heads_file(args)
     if in_folder:
         check_libraries()
     import_plugin(args.user_dir)
@@ -107,10 +119,17 @@ def run(args: argparse.Namespace) -> int:
     names = short_names(paths)
     # Hashed before the analysis: a running training may replace a checkpoint meanwhile.
     hashes = {path: sha256_of(path) for path in paths}
+    lines = read_sentences(args.sentences)
+    if args.save_heads:  # first, as a mistyped line would waste the analysis
+        save_heads(Path(args.save_heads), models[0], lines)
+        print(f"written: {args.save_heads}", file=sys.stderr)
+    viewed = [HeadModel(loaded).view(lines, selection) if in_folder else [] for loaded in models]
     analyses = [
         analyze(loaded, selection, name=name, against=against)
         for name, loaded in zip(names, models, strict=False)
     ]
+    if lines:
+        analyses = [a._replace(sentences=own) for a, own in zip(analyses, viewed, strict=True)]
     for analysis in analyses:
         analysis.result["sha256"] = hashes[analysis.result["checkpoint"]]
     content = {
@@ -139,6 +158,38 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def read_sentences(value: str | None) -> list[str]:
+    """Return the lines of ``--sentences FILE``; none for a number or None."""
+    if value is None or value.isdecimal():
+        return []
+    if not Path(value).is_file():
+        raise UserError(
+            f"--sentences {value}: no such file; give a number, or a file with a sentence a line"
+        )
+    lines = [line for line in read_lines(Path(value)) if line.strip()]
+    if not lines:
+        raise UserError(f"--sentences {value}: holds no sentence; give a file with one a line")
+    return lines
+
+
+def check_heads_file(args: argparse.Namespace) -> None:
+    """Refuse ``--save-heads`` without sentences, for several models, or onto another's file."""
+    file = args.save_heads
+    if file is None:
+        return
+    if not file.endswith(".npz"):
+        raise UserError(f"--save-heads {file}: give a name that ends in .npz")
+    if not read_sentences(args.sentences):
+        raise UserError(f"--save-heads {file}: needs sentences; give --sentences FILE")
+    if len(args.checkpoints) > 1:
+        raise UserError(f"--save-heads {file}: holds one model; give one checkpoint")
+    check_file("--save-heads", Path(file))
+    check_replaceable(
+        "--save-heads", Path(file), is_own=is_heads_file,
+        inputs=[*args.checkpoints, args.sentences], force=args.force,
+    )  # fmt: skip
+
+
 def check_libraries() -> None:
     """Raise an error if a library is missing."""
     missing = [name for name in LIBRARIES if not importlib.util.find_spec(name)]
@@ -154,8 +205,11 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
     for name in ("output", "against"):
         if getattr(args, name) == "":  # an unset variable of the shell
             raise UserError(f"--{name} is empty; give a path, or leave it out")
-    if args.sentences is not None and not in_folder:
+    if args.sentences is not None and not in_folder and not args.save_heads:
         raise UserError(f"--sentences {args.sentences} has no effect without --output FOLDER")
+    if args.sentences == "0":
+        raise UserError("--sentences 0: give 1 or more, or a file")
+    number = args.sentences is None or args.sentences.isdecimal()
     measures = parse_names("--measures", args.measures, tuple(MEASURES))
     if args.importance_of is not None and "importance" not in measures:
         raise UserError(
@@ -168,6 +222,6 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
         threshold=args.threshold,
         subset=args.subset,
         max_tokens=args.max_tokens,
-        sentences=(args.sentences or SENTENCES) if in_folder else 0,
+        sentences=int(args.sentences or SENTENCES) if in_folder and number else 0,
         importance_of=args.importance_of or "zero",
     )

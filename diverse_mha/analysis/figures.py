@@ -246,7 +246,7 @@ def curves_of_models(results: list[dict]) -> Plot | None:
     panels: dict[str, dict] = {}
     for result in results:
         for component, entry in result["components"].items():
-            curve = _curve(list(entry["layers"].values())[-1])
+            curve = curve_of(list(entry["layers"].values())[-1])
             if len(curve):
                 panels.setdefault(component, {})[result["name"]] = curve
     if not panels:
@@ -278,7 +278,7 @@ def curves_of_models(results: list[dict]) -> Plot | None:
     return Plot("svcca-curves-models", "Canonical correlations by model", CAPTION, figure)
 
 
-def _curve(layer: dict) -> np.ndarray:
+def curve_of(layer: dict) -> np.ndarray:
     """Return the mean of the nth coefficient over the pairs with at least n coefficients."""
     pairs = [values for values in (layer.get("svcca") or {}).get("coefficients", {}).values()]
     longest = max(map(len, pairs), default=0)

@@ -7,6 +7,8 @@ In other libraries this is an activation cache, or ``output_attentions``::
     run.heads["cross"].weights[0]  # layer 1: (B, H, T, S)
 """
 
+import io
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +19,13 @@ from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
+from diverse_mha.analysis.similarity import Selection, real_rows
+from diverse_mha.analysis.view import take_sentence
 from diverse_mha.attention import STATE_NAMES, HeadStates, check_state_names
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_files
 from diverse_mha.corpora.prepared import preparation, read_side
-from diverse_mha.evaluation.checkpoints import Loaded, head_states, on_device
+from diverse_mha.evaluation.checkpoints import Loaded, head_states, iterate_batches, on_device
 from diverse_mha.evaluation.checkpoints import load as load_checkpoint
 
 Sentences = Sequence[str]
@@ -107,12 +112,10 @@ class HeadModel:
         Raises:
             UserError: for no sentence, an empty or a too long one, or a target that does not fit.
         """
-        states = check_state_names(states)
         if isinstance(sentences, str) or not sentences:
             raise UserError("sentences: give a list with a sentence or more")
         sample, source, predicted = self._sample(sentences, target, beam)
-        (sample,) = on_device(self.loaded, [sample])
-        recorded = head_states(self.loaded.model, sample, states)
+        recorded = head_states(self.loaded.model, sample, check_state_names(states))
         read = {"source": source, "target": predicted if "encoder" in recorded else source}
         heads = {}
         for component, layers in recorded.items():
@@ -123,10 +126,34 @@ class HeadModel:
         symbols = [self._symbols(side, rows) for side, rows in enumerate((source, predicted))]
         return Run(heads, *symbols)
 
+    def view(self, lines: Sentences, selection: Selection) -> list[dict]:
+        """Return what the report shows of sentences, see ``view.take_sentence``.
+
+        Args:
+            lines: sentences as in :meth:`run`; what follows a tab is the translation to force (for
+                a classifier of pairs the second sentence), without one it is the model's own.
+            selection: components and layers.
+        """
+        shown = []
+        for number, line in enumerate(lines):
+            first, tab, second = line.partition("\t")
+            pair = getattr(self.loaded.task, "sentences", 1) > 1
+            target = [second] if tab and not pair else None
+            sample, _, _ = self._sample([(first, second) if pair else first], target, beam=5)
+            sample["id"] = torch.tensor([number])
+            states = head_states(self.loaded.model, sample, ("weights",))
+            shown.append(take_sentence(self.loaded.task, sample, 0, states, selection))
+        return shown
+
     def _sample(
         self, sentences, target, beam: int
     ) -> tuple[dict, list[Tensor], list[Tensor] | None]:
-        """Return fairseq's batch, the tokens read by row, and those predicted."""
+        """Return fairseq's batch on the model's device, the tokens read, and those predicted."""
+        sample, source, predicted = self._make_sample(sentences, target, beam)
+        (sample,) = on_device(self.loaded, [sample])
+        return sample, source, predicted
+
+    def _make_sample(self, sentences, target, beam: int):
         task = self.loaded.task
         if hasattr(task, "dictionary") and not hasattr(task, "src_dict"):
             if target is not None:
@@ -147,7 +174,8 @@ class HeadModel:
         pad = task.target_dictionary.pad()
         inputs = [row.roll(1) for row in predicted]
         net_input["prev_output_tokens"] = data_utils.collate_tokens(inputs, pad)
-        return {"net_input": net_input}, source, predicted
+        sample = {"net_input": net_input, "target": data_utils.collate_tokens(predicted, pad)}
+        return sample, source, predicted
 
     def _classified(self, sentences) -> list[Tensor]:
         """Encode the sentences of a classifier; those of a pair are neighbouring rows."""
@@ -230,3 +258,76 @@ def load(path: str | Path, data: str | Path, *, cpu: bool = False) -> HeadModel:
         cpu: do not use a GPU.
     """
     return HeadModel(load_checkpoint(str(path), str(data), cpu=cpu))
+
+
+def is_heads_file(path: Path) -> bool:
+    """Say whether a file is one that :func:`save_heads` wrote."""
+    try:
+        with np.load(path) as arrays:
+            return "source_tokens" in arrays
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+        return False
+
+
+def save_heads(file: Path, loaded: Loaded, lines: list[str]) -> None:
+    """Write the heads' arrays of sentences; a tab parts a source from its target."""
+    pairs = [line.split("\t", 1) for line in lines]
+    if len({len(pair) for pair in pairs}) > 1:
+        raise UserError("--sentences: some lines have a tab, others not; give it in all or in none")
+    both = len(pairs[0]) == 2
+    if getattr(loaded.task, "sentences", 1) > 1:
+        run = HeadModel(loaded).run([tuple(pair) for pair in pairs])
+    else:
+        targets = [pair[1] for pair in pairs] if both else None
+        run = HeadModel(loaded).run([pair[0] for pair in pairs], targets)
+    content = io.BytesIO()
+    np.savez_compressed(content, **run.arrays())
+    write_files({file: content.getvalue()})
+
+
+@torch.no_grad()
+def mean_outputs(path: str | Path, data: str | Path, subset: str = "valid") -> Tensor:
+    """Return the mean output of each encoder head over the words and layers of a split, (H, D).
+
+    Li et al. 2021, section 4.1.2.3. A language model's are those of its decoder.
+    """
+    loaded = load_checkpoint(str(path), str(data))
+    total, count = 0.0, 0
+    for sample in iterate_batches(loaded, subset):
+        recorded = head_states(loaded.model, sample, ("outputs",))
+        layers = recorded.get("encoder") or recorded["decoder"]
+        for states in layers:
+            rows = real_rows(states).double().cpu()  # (N, H D)
+            total, count = total + rows.sum(dim=0), count + len(rows)
+    heads = layers[0].outputs.size(1)
+    return (total / count).unflatten(0, (heads, -1))
+
+
+def encoder_attention(
+    path: str | Path, data: str | Path, words: range, subset: str = "valid"
+) -> tuple[list[str], int, np.ndarray]:
+    """Return what a word of a sentence attends to in the encoder's last layer.
+
+    The sentence is the first of the split whose number of words, without eos, is in ``words``; the
+    word is its longest.
+
+    Returns:
+        The words, the number of the word that attends, and weights (H, S) of its subword.
+    """
+    model = load(path, data)
+    task = model.loaded.task
+    task.load_dataset(subset)
+    dataset, dictionary = task.dataset(subset), task.source_dictionary
+    for number in range(len(dataset)):
+        tokens = [dictionary[int(n)] for n in dataset[number]["source"]][:-1]
+        if len(tokens) in words:
+            break
+    else:
+        raise UserError(f"{data}: {subset} has no sentence of {words[0]} to {words[-1]} subwords")
+    tokens.append(dictionary.eos_word)
+    query = max(range(len(tokens) - 1), key=lambda n: len(tokens[n].strip("@▁")))
+    sample = {"net_input": _batch([dataset[number]["source"].long()], dictionary.pad())}
+    sample["net_input"]["prev_output_tokens"] = torch.tensor([[task.target_dictionary.eos()]])
+    (sample,) = on_device(model.loaded, [sample])
+    layers = head_states(model.loaded.model, sample, ("weights",))["encoder"]
+    return tokens, query, layers[-1].weights[0, :, query].float().cpu().numpy()

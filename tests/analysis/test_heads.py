@@ -1,12 +1,18 @@
 """Arrays of every layer and head, for sentences that a user gives."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 import torch
 
 import diverse_mha
+from diverse_mha import cli
+from diverse_mha.analysis.view import TOKENS
 from diverse_mha.attention import STATE_NAMES
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import ROOT
 
 SENTENCES = ["0 1 2 3", "4 5"]
 
@@ -97,3 +103,69 @@ def test_wrong_input_is_named(message, checkpoint, data):
     sentences, options = WRONG[message]
     with pytest.raises(ValueError, match=message):
         diverse_mha.load(checkpoint, data, cpu=True).run(sentences, **options)
+
+
+def run_analyze(*words):
+    return cli.run(["analyze", *map(str, words), "--cpu", "--measures", "entropy"])
+
+
+def test_the_command_saves_arrays_and_shows_the_sentences_of_a_file(checkpoint, data, tmp_path):
+    lines, file = tmp_path / "text", tmp_path / "heads.npz"
+    lines.write_text("0 1 2 3\n4 5\n", encoding="utf-8")
+    words = [checkpoint, data, "--sentences", lines, "--save-heads", file]
+    assert run_analyze(*words, "--output", tmp_path / "out") == 0
+    arrays = np.load(file)
+    own = diverse_mha.load(checkpoint, data, cpu=True).run(SENTENCES)
+    assert arrays["target_tokens"].tolist() == own.arrays()["target_tokens"].tolist()
+    np.testing.assert_array_equal(arrays["cross.weights.1"], own.heads["cross"].weights[0].numpy())
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    view = page.partition('id="view-data">')[2].partition("</script>")[0]
+    shown = json.loads(view)["models"][0]["sentences"]
+    assert [s["components"]["encoder"]["keys"] for s in shown] == own.source_tokens
+    targets = [tokens[:TOKENS] for tokens in own.target_tokens]
+    assert [s["components"]["cross"]["queries"] for s in shown] == targets
+    assert run_analyze(*words) == 0  # onto its own file
+
+    lines.write_text("0 1\t2\n3\t4 5\n", encoding="utf-8")
+    assert run_analyze(*words) == 0
+    assert np.load(file)["target_tokens"].tolist() == [["2", "</s>", ""], ["4", "5", "</s>"]]
+
+
+REFUSED = {
+    "needs sentences; give --sentences FILE": ["--save-heads", "heads.npz"],
+    "heads: give a name that ends in .npz": ["--save-heads", "heads"],
+    "--sentences 0: give 1 or more": ["--sentences", "0", "--output", "out"],
+    "gone: no such file": ["--sentences", "gone", "--output", "out"],
+    "holds no sentence": ["--sentences", "empty", "--save-heads", "heads.npz"],
+    "some lines have a tab, others not": ["--sentences", "mixed", "--save-heads", "heads.npz"],
+    "notes.npz: exists and was not written by this command": [
+        "--sentences",
+        "good",
+        "--save-heads",
+        "notes.npz",
+    ],
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_wrong_sentences_and_files_are_refused(message, checkpoint, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "empty": "\n",
+        "mixed": "0\t1\n2\n",
+        "good": "0\n",
+        "notes.npz": "x",
+    }.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=message):
+        run_analyze(checkpoint, data, *REFUSED[message])
+    assert (tmp_path / "notes.npz").read_text() == "x" and not (tmp_path / "out").exists()
+
+
+def test_the_page_shows_what_its_code_prints(checkpoint, data, capsys):
+    page = (ROOT / "docs/arrays.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    code = code.replace("runs/mine/checkpoint_best.pt", str(checkpoint))
+    exec(code.replace("data/mine/bin", str(data)), {})
+    printed = capsys.readouterr().out
+    assert "torch.Size([2, 4," in printed and len(code.splitlines()) <= 8
