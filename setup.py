@@ -44,10 +44,10 @@ setup(
         "omegaconf<2.4",  # from 2.4 on, fairseq's recipes end in "str is not a TupleConfig"
         "sacrebleu",
         "scipy",
-        "filelock",
         "sacremoses",
         "sentencepiece",
         "subword-nmt",
+        "tabulate",
         "tqdm",
     ],
     extras_require={

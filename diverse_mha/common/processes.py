@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import logging
 import os
 import platform
 import shutil
@@ -125,21 +124,16 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
     Raises:
         UserError: another process has locked it, or ``option`` is given and it is not writable.
     """
-    from filelock import FileLock, Timeout
-
-    logging.getLogger("filelock").setLevel(logging.WARNING)  # fairseq sets the root level to INFO
     if option is not None:
         check_folder(option, folder)
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError(f"another run is at work in {folder}; wait for it to end") from None
+    handle = _lock(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    if handle is None:
+        raise UserError(f"another run is at work in {folder}; wait for it to end")
     try:
         yield
     finally:
-        lock.release()
+        os.close(handle)
 
 
 def hold(folder: str | os.PathLike) -> bool:
@@ -152,14 +146,26 @@ def hold(folder: str | os.PathLike) -> bool:
     path = os.path.realpath(folder)
     if path in _held or not os.path.isdir(path):
         return True
-    handle = os.open(path, os.O_RDONLY)
+    try:
+        handle = _lock(path, os.O_RDONLY)
+    except OSError:
+        return True
+    if handle is not None:
+        _held[path] = handle
+    return handle is not None
+
+
+def _lock(path: str | os.PathLike, flags: int) -> int | None:
+    """Open and lock a file or a folder; None if another process has locked it."""
+    handle = os.open(path, flags, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
-        return not isinstance(error, BlockingIOError)
-    _held[path] = handle
-    return True
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return handle
 
 
 def _let_go() -> None:

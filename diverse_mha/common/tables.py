@@ -6,17 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tabulate import LATEX_ESCAPE_RULES, tabulate
+
 from diverse_mha.common.files import write_text
 
-_SIGNS = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "±": r"$\pm$",
-    "≠": r"$\neq$",
-} | {letter: "\\" + letter for letter in "&%$#_{}"}
+_SIGNS = LATEX_ESCAPE_RULES | {"±": r"$\pm$", "≠": r"$\neq$"}
 
 
 @dataclass(frozen=True)
@@ -30,18 +24,17 @@ class Layout:
     names: int = 1  # number of text columns at the left
 
 
+def _grid(layout: Layout, rows: Iterable[Sequence[str]], form: str, **options) -> str:
+    """Return rows by tabulate, names to the left and numbers to the right."""
+    names = layout.names
+    sides = ["left"] * names + ["right"] * (len(layout.headings) - names)
+    return tabulate(rows, tablefmt=form, colalign=sides, disable_numparse=True, **options)
+
+
 def to_text(layout: Layout) -> str:
     """Return the table for a terminal."""
-    rows = [layout.headings, *layout.lines]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(layout.headings))]
-    lines = [layout.title]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if place < layout.names else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join([*lines, *layout.notes])
+    grid = _grid(layout, [layout.headings, *layout.lines], "plain")
+    return "\n".join([layout.title, grid, *layout.notes])
 
 
 def to_markdown(layout: Layout) -> str:
@@ -72,49 +65,14 @@ def csv_text(rows: Iterable[Sequence]) -> str:
 
 
 def to_latex(layout: Layout, label: str) -> str:
-    """Return the table as a LaTeX ``table`` with ``booktabs`` rules."""
-    caption = " ".join((f"{layout.title}.", *layout.notes))
-    return latex_table(layout.headings, [layout.lines], caption, label, names=layout.names)
-
-
-def latex_table(
-    headings: Sequence[str],
-    groups: Iterable[Iterable[Sequence[str]]],
-    caption: str,
-    label: str,
-    *,
-    names: int = 1,
-) -> str:
-    r"""Return a ``table`` that needs ``\usepackage{booktabs}``, with a rule between groups of rows.
-
-    Cells and caption are escaped here, the label is not.
-    """
-    columns = "l" * names + "r" * (len(headings) - names)
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        _row(headings),
-    ]
-    for group in groups:
-        lines += [r"\midrule", *map(_row, group)]
-    lines += [
-        r"\bottomrule",
-        r"\end{tabular}",
-        rf"\caption{{{_escape(caption)}}}",
-        rf"\label{{{label}}}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return " & ".join(map(_escape, cells)) + r" \\"
-
-
-def _escape(text: str) -> str:
-    return "".join(_SIGNS.get(letter, letter) for letter in text)
+    r"""Return the table as a ``table`` that needs ``\usepackage{booktabs}``."""
+    grid = _grid(layout, layout.lines, "latex_booktabs", headers=layout.headings)
+    for sign in "±≠":
+        grid = grid.replace(sign, _SIGNS[sign])
+    text = " ".join((f"{layout.title}.", *layout.notes))
+    caption = "".join(_SIGNS.get(letter, letter) for letter in text)
+    parts = [r"\begin{table}", r"\centering", grid, rf"\caption{{{caption}}}"]
+    return "\n".join([*parts, rf"\label{{{label}}}", r"\end{table}"]) + "\n"
 
 
 def write_texts(layout: Layout, folder: Path, name: str) -> list[Path]:
