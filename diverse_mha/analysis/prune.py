@@ -70,18 +70,26 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--steps {args.steps} has no effect with --by random; leave it out")
     import_plugin(args.user_dir)
     logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
-    if args.curve is not None:
-        from diverse_mha.analysis.pruning import run_curve
+    seed = 1 if args.seed is None else args.seed
+    ranking = pruning.Ranking(
+        args.by, args.subset, args.max_tokens, args.steps, seed, args.keep_one
+    )
+    return _prune(args, ranking) if args.curve is None else _curve(args, ranking)
 
-        check_own_folder("--output", args.output)
-        curve = Path(args.output, "curve.csv")
-        pictures = [curve.with_suffix(f".{ending}") for ending in ("pdf", "svg", "png")]
-        check_replaceable(
-            "--output", curve, is_own=_is_curve, beside=pictures, inputs=args.checkpoints,
-            force=args.force,
-        )  # fmt: skip
-        return run_curve(args)
-    return _prune(args)
+
+def _curve(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
+    check_own_folder("--output", args.output)
+    folder = Path(args.output)
+    pictures = [folder / f"curve.{ending}" for ending in ("pdf", "svg", "png")]
+    check_replaceable(
+        "--output", folder / "curve.csv", is_own=_is_curve, beside=pictures,
+        inputs=args.checkpoints, force=args.force,
+    )  # fmt: skip
+    score, score_subset = args.score or "nll", args.score_subset or "test"
+    shares = pruning.read_shares(args.curve)
+    curve = pruning.Curve(shares, score, score_subset, args.data, args.cpu)
+    pruning.draw_curve(curve, ranking, args.checkpoints, folder)
+    return 0
 
 
 def _is_curve(path: Path) -> bool:
@@ -90,7 +98,7 @@ def _is_curve(path: Path) -> bool:
         return file.readline().startswith(b"model,checkpoint,share,")
 
 
-def _prune(args: argparse.Namespace) -> int:
+def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     if len(args.checkpoints) > 1:
         raise UserError(f"{args.checkpoints[1]}: a second checkpoint; prune one, or give --curve")
     (path,) = args.checkpoints
@@ -104,7 +112,7 @@ def _prune(args: argparse.Namespace) -> int:
     (name,) = short_names([path])
     score = (loaded, args.subset, args.max_tokens, f"{name} {args.subset}")
     before = pruning.token_loss(*score)
-    heads = list(pruning.removals(loaded, count, args, name))
+    heads = list(pruning.removals(loaded, count, ranking, name))
     after = pruning.token_loss(*score)
     save_checkpoint(pruning.pruned_state(path, loaded, heads), args.output)
     total = len(pruning.heads_in(loaded.model))

@@ -1,6 +1,5 @@
 """Head pruning: ranks heads, zeroes the weakest in a checkpoint, and scores pruning curves."""
 
-import argparse
 import contextlib
 import io
 import json
@@ -10,6 +9,7 @@ import random
 import re
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, NamedTuple
@@ -108,47 +108,57 @@ def remove_head(model: nn.Module, head: Head) -> None:
     weight.view(len(weight), site.attention.num_heads, -1)[:, head.head - 1] = 0
 
 
-def removals(
-    loaded: Loaded, count: int, args: argparse.Namespace, label: str = ""
-) -> Iterator[Head]:
+@dataclass(frozen=True)
+class Ranking:
+    """In which order heads are removed."""
+
+    by: str  # a key of ``RANKINGS``
+    subset: str  # split to rank on
+    max_tokens: int  # in a batch
+    steps: int = 1  # how often the remaining heads are ranked
+    seed: int = 1  # of ``random``
+    keep_one: bool = False  # keep a head in every module
+
+
+def removals(loaded: Loaded, count: int, ranking: Ranking, label: str = "") -> Iterator[Head]:
     """Remove heads from a model one by one, the least important first.
 
     Args:
         loaded: the model, modified in place.
         count: number of heads.
-        args: options of ``prune``. The remaining heads are ranked ``steps`` times.
+        ranking: their order.
         label: name of the model in the progress bar.
 
     Yields:
         Each removed head.
     """
     remaining = heads_in(loaded.model)
-    for step in range(args.steps):
-        portion = count * (step + 1) // args.steps - count * step // args.steps
+    for step in range(ranking.steps):
+        portion = count * (step + 1) // ranking.steps - count * step // ranking.steps
         if not portion:
             continue
-        values, pairs = _rank(loaded, remaining, args, label)
+        values, pairs = _rank(loaded, remaining, ranking, label)
         for _ in range(portion):
-            head = _next(remaining, values, pairs, args.keep_one)
+            head = _next(remaining, values, pairs, ranking.keep_one)
             remaining.remove(head)
             remove_head(loaded.model, head)
             yield head
 
 
 def _rank(
-    loaded: Loaded, remaining: list[Head], args: argparse.Namespace, label: str
+    loaded: Loaded, remaining: list[Head], ranking: Ranking, label: str
 ) -> tuple[dict[Head, float], dict[tuple[Head, Head], float]]:
     """Return each head's rank value and, for ``--by similarity``, the CKA of pairs of heads."""
-    if args.by == "random":
-        draw = random.Random(1 if args.seed is None else args.seed).random
+    if ranking.by == "random":
+        draw = random.Random(ranking.seed).random
         return {head: draw() for head in heads_in(loaded.model)}, {}
-    measure = GRADIENT if args.by == "gradient" else ABLATION
-    selection = Selection(measures=(measure,), subset=args.subset, max_tokens=args.max_tokens)
+    measure = GRADIENT if ranking.by == "gradient" else ABLATION
+    selection = Selection(measures=(measure,), subset=ranking.subset, max_tokens=ranking.max_tokens)
     modules = measure_importance(loaded, selection, label)["modules"]
     values = {
         h: modules[h.component][str(h.layer)][measure]["heads"][h.head - 1] for h in remaining
     }
-    return values, _similar(loaded, selection, label) if args.by == "similarity" else {}
+    return values, _similar(loaded, selection, label) if ranking.by == "similarity" else {}
 
 
 def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Head, Head], float]:
@@ -214,7 +224,7 @@ UNITS = {"nll": ("loss, bits a token", 3), "bleu": ("sacreBLEU", 2)}  # label, d
 Curves = dict[str, dict[str, list[float]]]  # model -> checkpoint -> score at each share
 
 
-def read_shares(text: str) -> list[float]:
+def read_shares(text: str) -> tuple[float, ...]:
     """Parse ``--curve``: rising shares of the heads."""
     try:
         shares = [float(word) for word in split_list(text)]
@@ -222,7 +232,7 @@ def read_shares(text: str) -> list[float]:
         shares = []
     if not shares or sorted(set(shares)) != shares or not 0 <= shares[0] <= shares[-1] <= 1:
         raise UserError(f"--curve {text}: give rising shares from 0 to 1, such as 0,0.2,0.4")
-    return shares
+    return tuple(shares)
 
 
 def name_checkpoints(words: list[str]) -> list[tuple[str, str]]:
@@ -236,61 +246,68 @@ def name_checkpoints(words: list[str]) -> list[tuple[str, str]]:
     ]
 
 
-def run_curve(args: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class Curve:
+    """Scores of models as their heads are removed."""
+
+    shares: tuple[float, ...]  # of all heads
+    score: str  # a key of ``UNITS``
+    score_subset: str  # split to score
+    data: str
+    cpu: bool
+
+
+def draw_curve(curve: Curve, ranking: Ranking, checkpoints: list[str], folder: Path) -> None:
     """Score every checkpoint at every share; print the table, and write table and figure."""
     from diverse_mha.analysis.analyze import check_libraries
 
     check_libraries()
-    shares, args.score = read_shares(args.curve), args.score or "nll"
-    args.score_subset = args.score_subset or "test"
     curves: Curves = {}
-    for name, path in name_checkpoints(args.checkpoints):
+    for name, path in name_checkpoints(checkpoints):
         by_path = curves.setdefault(name, {})
         if path in by_path:
             raise UserError(f"{path}: is named twice; name it once")
-        by_path[path] = _scores(args, path, name, shares)
-    folder, layout = Path(args.output), table(curves, shares, args)
-    lines = [["model", "checkpoint", "share", args.score]]
+        by_path[path] = _scores(curve, ranking, path, name)
+    lines = [["model", "checkpoint", "share", curve.score]]
     for name, runs in curves.items():
         for path, scores in runs.items():
-            lines += [[name, path, *pair] for pair in zip(shares, scores, strict=True)]
+            lines += [[name, path, *pair] for pair in zip(curve.shares, scores, strict=True)]
     write_text(folder / "curve.csv", csv_text(lines))
     from diverse_mha.analysis.figures import FORMATS, render_plot
 
-    pictures = render_plot(figure(curves, shares, args.score))
+    pictures = render_plot(figure(curves, curve))
     write_files({folder / f"curve.{ending}": pictures[ending] for ending in FORMATS})
-    print(to_text(layout))
+    print(to_text(table(curves, curve, ranking)))
     print(f"written: {folder}/curve.csv, .png, .svg and .pdf")
-    return 0
 
 
-def _scores(args: argparse.Namespace, path: str, name: str, shares: list[float]) -> list[float]:
-    loaded = load_prunable(path, args.data, cpu=args.cpu)
+def _scores(curve: Curve, ranking: Ranking, path: str, name: str) -> list[float]:
+    loaded = load_prunable(path, curve.data, cpu=curve.cpu)
     counts = [
-        count_of(loaded.model, f"--curve {share:g}", share, keep_one=args.keep_one)
-        for share in shares
+        count_of(loaded.model, f"--curve {share:g}", share, keep_one=ranking.keep_one)
+        for share in curve.shares
     ]
-    removal = removals(loaded, counts[-1], args, name)
+    removal = removals(loaded, counts[-1], ranking, name)
     pruned, scores = [], []
     for count in counts:
         pruned += [next(removal) for _ in range(count - len(pruned))]
-        if args.score == "nll":
-            label = f"{name} {args.score_subset}, {count} heads pruned"
-            scores.append(token_loss(loaded, args.score_subset, args.max_tokens, label))
+        if curve.score == "nll":
+            label = f"{name} {curve.score_subset}, {count} heads pruned"
+            scores.append(token_loss(loaded, curve.score_subset, ranking.max_tokens, label))
         else:
-            scores.append(_bleu(args, pruned_state(path, loaded, pruned)))
+            scores.append(_bleu(curve, pruned_state(path, loaded, pruned)))
     return scores
 
 
-def _bleu(args: argparse.Namespace, state: dict) -> float:
+def _bleu(curve: Curve, state: dict) -> float:
     """Return sacreBLEU of a checkpoint by ``diverse-mha evaluate``."""
     from diverse_mha.evaluation import evaluate
 
     with tempfile.TemporaryDirectory(prefix="prune-") as folder:
         checkpoint, result = Path(folder, "pruned.pt"), Path(folder, "scores.json")
         save_checkpoint(state, checkpoint)
-        words = [str(checkpoint), args.data, "--subset", args.score_subset]
-        words += ["--output", str(result), *(["--cpu"] if args.cpu else [])]
+        words = [str(checkpoint), curve.data, "--subset", curve.score_subset]
+        words += ["--output", str(result), *(["--cpu"] if curve.cpu else [])]
         root = logging.getLogger()
         handlers, level = root.handlers[:], root.level
         with contextlib.redirect_stdout(io.StringIO()):
@@ -299,26 +316,26 @@ def _bleu(args: argparse.Namespace, state: dict) -> float:
         return json.loads(result.read_text(encoding="utf-8"))["sacrebleu"]
 
 
-def table(curves: Curves, shares: list[float], args: argparse.Namespace) -> Layout:
+def table(curves: Curves, curve: Curve, ranking: Ranking) -> Layout:
     """Return the table: rows are shares, columns models (mean ± deviation over seeds)."""
-    unit, digits = UNITS[args.score]
+    unit, digits = UNITS[curve.score]
     lines = []
-    for index, share in enumerate(shares):
+    for index, share in enumerate(curve.shares):
         cells = [f"{share:g}"]
         for runs in curves.values():
             values = [scores[index] for scores in runs.values()]
             spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
             cells.append(f"{mean(values):.{digits}f}{spread}")
         lines.append(tuple(cells))
-    title = f"Heads pruned by {args.by}: {unit} on {args.score_subset}"
-    notes = [f"share: of all heads, ranked on {args.subset}"]
+    title = f"Heads pruned by {ranking.by}: {unit} on {curve.score_subset}"
+    notes = [f"share: of all heads, ranked on {ranking.subset}"]
     notes += (
         ["±: standard deviation over seeds"] if any(len(x) > 1 for x in curves.values()) else []
     )
     return Layout(title, ("share", *curves), tuple(lines), tuple(notes))
 
 
-def figure(curves: Curves, shares: list[float], score: str) -> "Plot":
+def figure(curves: Curves, curve: Curve) -> "Plot":
     """Draw each model's mean over seeds, with a band from the lowest to the highest seed."""
     import matplotlib
 
@@ -332,11 +349,11 @@ def figure(curves: Curves, shares: list[float], score: str) -> "Plot":
             look = {"color": COLOURS[index % len(COLOURS)]}
             if len(runs) > 1:
                 low, high = ([edge(column) for column in columns] for edge in (min, max))
-                axis.fill_between(shares, low, high, alpha=0.2, linewidth=0, **look)
+                axis.fill_between(curve.shares, low, high, alpha=0.2, linewidth=0, **look)
             marker = MARKERS[index % len(MARKERS)]
             means = [mean(column) for column in columns]
-            axis.plot(shares, means, marker=marker, markersize=4, label=name, **look)
+            axis.plot(curve.shares, means, marker=marker, markersize=4, label=name, **look)
         axis.set_xlabel("share of heads pruned")
-        axis.set_ylabel(UNITS[score][0])
+        axis.set_ylabel(UNITS[curve.score][0])
         axis.legend(frameon=False, fontsize=8)
     return Plot("curve", "Scores as heads are pruned", "", drawing)

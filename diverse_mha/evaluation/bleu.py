@@ -1,15 +1,19 @@
 """BLEU of tokens and of plain text, and the files that an evaluation writes."""
 
-import argparse
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import link_target, write_json, write_text
 from diverse_mha.common.progress import counted
 from diverse_mha.corpora.text import rules_for
+
+if TYPE_CHECKING:  # compare needs neither torch nor fairseq
+    from diverse_mha.evaluation.fairseq_command import Inputs
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
@@ -78,62 +82,83 @@ def bleu_scores(
     return scores
 
 
-def decoding_settings(args: argparse.Namespace) -> dict:
-    """Return the settings of data, search and scoring that a result records."""
-    files = ("raw_reference", "tok_reference")
-    return {
-        "data": str(args.data),
-        **{name: str(file) if (file := getattr(args, name)) else None for name in files},
-        "lowercase": args.lowercase,
-        "beam": args.beam,
-        "lenpen": args.lenpen,
-        "generate_options": args.extra,
-        "post_process": args.post_process,
-        "moses_language": args.moses_language,
-        "compound_split": args.compound_split,
-    }
+@dataclass(frozen=True)
+class Decoding:
+    """Settings of data, search and scoring of an evaluation."""
+
+    inputs: "Inputs"
+    source_lang: str
+    target_lang: str
+    beam: int
+    lenpen: float
+    post_process: str | None  # kind of subwords
+    tokenised: bool  # False: the data has no tokeniser, and no tokenised BLEU
+    lowercase: bool
+    moses_language: str | None
+    compound_split: bool
+    raw_reference: Path | None  # as given
+    tok_reference: Path | None
+
+    def to_json(self) -> dict:
+        """Return the settings that a result records."""
+        return {
+            "data": self.inputs.data,
+            "raw_reference": str(self.raw_reference) if self.raw_reference else None,
+            "tok_reference": str(self.tok_reference) if self.tok_reference else None,
+            "lowercase": self.lowercase,
+            "beam": self.beam,
+            "lenpen": self.lenpen,
+            "generate_options": [*self.inputs.extra],
+            "post_process": self.post_process,
+            "moses_language": self.moses_language,
+            "compound_split": self.compound_split,
+        }
 
 
 def report(
-    args: argparse.Namespace,
+    decoding: Decoding,
     output: Path,
     translations: tuple[list[str], list[str]],
     references: tuple[list[str], list[str]],
+    *,
+    source_sha256: str | None,
+    seconds: float,
 ) -> None:
     """Score translations; write scores and translations, and print the scores.
 
-    Translations and references are tokens, then plain text. ``args.tokenised`` is False for data
-    without a tokeniser, which has no tokenised BLEU.
+    Translations and references are tokens, then plain text. ``source_sha256`` is of the source
+    text, ``seconds`` the duration of the decoding.
     """
     scores = bleu_scores(
-        translations[0] if args.tokenised else None,
+        translations[0] if decoding.tokenised else None,
         translations[1],
         *references,
-        target_lang=args.target_lang,
-        lowercase=args.lowercase,
-        compound_split=args.compound_split,
+        target_lang=decoding.target_lang,
+        lowercase=decoding.lowercase,
+        compound_split=decoding.compound_split,
     )
+    subset = decoding.inputs.subset
     results = scores | {
-        "checkpoint": args.checkpoint,
-        **decoding_settings(args),
-        "subset": args.subset,
-        "target_lang": args.target_lang,
-        "source_sha256": args.source_sha256,
+        "checkpoint": decoding.inputs.checkpoint,
+        **decoding.to_json(),
+        "subset": subset,
+        "target_lang": decoding.target_lang,
+        "source_sha256": source_sha256,
         "sentences": len(translations[0]),
-        "seconds": round(args.seconds, 2),
+        "seconds": round(seconds, 2),
     }
     write_results(output, *translations, results)
     print(
-        f"{args.subset}: {counted(len(translations[0]), 'sentence')}, beam {args.beam}, "
-        f"length penalty {args.lenpen:g}, {args.seconds:.1f} s"
+        f"{subset}: {counted(len(translations[0]), 'sentence')}, beam {decoding.beam}, "
+        f"length penalty {decoding.lenpen:g}, {seconds:.1f} s"
     )
-    if args.tokenised:
+    if decoding.tokenised:
         print(f"  tokenised BLEU  {scores['tokenised_bleu']:6.2f}")
-    if args.compound_split:
+    if decoding.compound_split:
         print(f"  compound-split  {scores['compound_split_bleu']:6.2f}")
     print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")
     print(f"  chrF            {scores['chrf']:6.2f}  {scores['chrf_signature']}")
-    translated = ".hyp.tok and .hyp.detok" if args.tokenised else ".hyp.detok"
+    translated = ".hyp.tok and .hyp.detok" if decoding.tokenised else ".hyp.detok"
     print(f"written: {output}, and the translations beside it in {translated}")
 
 

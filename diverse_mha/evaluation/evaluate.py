@@ -5,7 +5,6 @@ detokenised text with the untouched reference, and have a signature.
 """
 
 import argparse
-import os
 import re
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
-from diverse_mha.evaluation.bleu import check_scorer, decoding_settings, report
+from diverse_mha.evaluation.bleu import Decoding, check_scorer, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
 from diverse_mha.evaluation.fairseq_command import (
     evaluation_output,
@@ -146,32 +145,35 @@ def check_count(count: int, what: str, lines: int) -> None:
         )
 
 
-def generate(args: argparse.Namespace, folder: str) -> Path:
-    """Run fairseq-generate in this process and return its output file in ``folder``."""
+def generate(decoding: Decoding, folder: str, sentences: int) -> Path:
+    """Run fairseq-generate in this process and return its output file in ``folder``.
+
+    ``sentences`` is the total of the progress bar.
+    """
     from fairseq import options
     from fairseq_cli import generate as fairseq_generate
 
-    words = ["--source-lang", args.source_lang, "--target-lang", args.target_lang]
-    words += ["--beam", str(args.beam), "--lenpen", str(args.lenpen), "--results-path", folder]
-    if args.post_process is not None:
-        words += ["--post-process", args.post_process]
-    run_fairseq(fairseq_generate, options.get_generation_parser(), args, words, args.sentences)
-    return Path(folder, f"generate-{args.subset}.txt")
+    words = ["--source-lang", decoding.source_lang, "--target-lang", decoding.target_lang]
+    words += ["--beam", str(decoding.beam), "--lenpen", str(decoding.lenpen)]
+    words += ["--results-path", folder]
+    if decoding.post_process is not None:
+        words += ["--post-process", decoding.post_process]
+    parser = options.get_generation_parser()
+    run_fairseq(fairseq_generate, parser, decoding.inputs, words, sentences)
+    return Path(folder, f"generate-{decoding.inputs.subset}.txt")
 
 
 def main(words: Sequence[str]) -> int:
     """Translate and score; return the exit code."""
-    args = parse_with_fairseqs(build_parser(), words, _REFUSED)
+    args, inputs = parse_with_fairseqs(build_parser(), words, _REFUSED)
     data = Path(args.data)
-    checkpoints = args.checkpoint.split(os.pathsep)
-    for checkpoint in checkpoints:
+    for checkpoint in inputs.checkpoints:
         check_translates(checkpoint)
-    task = settings(load_checkpoint(checkpoints[0], mmap=True))
+    task = settings(load_checkpoint(inputs.checkpoints[0], mmap=True))
     trained = task.get("source_lang"), task.get("target_lang")
-    pair, (args.source_lang, language) = languages(data, args.subset, args.target_lang, trained)
-    args.target_lang = language
-    check_scorer(language)
-    name = f"{args.subset}.{language}"
+    pair, (source_lang, target_lang) = languages(data, args.subset, args.target_lang, trained)
+    check_scorer(target_lang)
+    name = f"{args.subset}.{target_lang}"
     prepared = data.absolute().parent
     raw, tok = read_parallel(
         {
@@ -180,32 +182,46 @@ def main(words: Sequence[str]) -> int:
         }
     )
     made = preparation(data)
-    args.post_process = made.post_process or subwords_of(data / f"dict.{language}.txt")
-    args.tokenised = made.tokeniser["tokeniser"] != "none"
+    tokeniser = made.tokeniser["tokeniser"]
+    decoding = Decoding(
+        inputs,
+        source_lang,
+        target_lang,
+        beam=args.beam,
+        lenpen=args.lenpen,
+        post_process=made.post_process or subwords_of(data / f"dict.{target_lang}.txt"),
+        tokenised=tokeniser != "none",
+        lowercase=made.tokeniser["lowercase"],
+        moses_language=args.moses_language,
+        compound_split=args.compound_split,
+        raw_reference=args.raw_reference,
+        tok_reference=args.tok_reference,
+    )
     for option in ("moses_language", "tok_reference", "compound_split"):
-        if getattr(args, option) and not args.tokenised:
+        if getattr(args, option) and not decoding.tokenised:
             raise UserError(
                 f"{flag(option)}: has no effect, {data} was not tokenised; leave it out"
             )
-    args.lowercase = made.tokeniser["lowercase"]
-    output = evaluation_output(args, checkpoints, args.subset, decoding_settings(args), "sacrebleu")
+    output = evaluation_output(
+        args, inputs.checkpoints, args.subset, decoding.to_json(), "sacrebleu"
+    )
     check_split(data, args.subset)
     # Check before translating, which may take hours.
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
     check_count(len(text), "sentences", len(tok))
-    args.sentences = len(text)
-    source = prepared / "raw" / f"{args.subset}.{args.source_lang}"
-    args.source_sha256 = sha256_of(source) if source.is_file() else None
+    source = prepared / "raw" / f"{args.subset}.{source_lang}"
+    source_sha256 = sha256_of(source) if source.is_file() else None
 
     start = time.monotonic()
     # A temporary folder, so that an interruption leaves no partial result.
     with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
-        generated = generate(args, folder)
+        generated = generate(decoding, folder, len(text))
         tokenised = read_hypotheses(generated, len(tok))
-    args.seconds = time.monotonic() - start
-    moses = args.moses_language or made.languages.get(language) or language
-    plain = [*map(make_detokeniser(moses, made.tokeniser["tokeniser"]), tokenised)]
-    report(args, output, (tokenised, plain), (tok, raw))
+    seconds = time.monotonic() - start
+    moses = args.moses_language or made.languages.get(target_lang) or target_lang
+    plain = [*map(make_detokeniser(moses, tokeniser), tokenised)]
+    translations, references = (tokenised, plain), (tok, raw)
+    report(decoding, output, translations, references, source_sha256=source_sha256, seconds=seconds)
     return 0
 
 

@@ -115,7 +115,7 @@ def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] 
 def main(words: Sequence[str] | None = None) -> int:
     """Evaluate the splits; return the exit code."""
     args = build_parser().parse_args(words)
-    args.checkpoint, _ = open_folders(args.checkpoint, ())
+    checkpoint, _ = open_folders(args.checkpoint, ())
     data = Path(args.data)
     check_data_exists(data)
     if not (data / "label").is_dir():
@@ -123,13 +123,11 @@ def main(words: Sequence[str] | None = None) -> int:
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # fairseq logs every file
-    check_task(
-        args.checkpoint, load_checkpoint(args.checkpoint, mmap=True), "sentence_classification"
-    )
-    loaded = load(args.checkpoint, args.data, cpu=args.cpu)
+    check_task(checkpoint, load_checkpoint(checkpoint, mmap=True), "sentence_classification")
+    loaded = load(checkpoint, args.data, cpu=args.cpu)
     model, task = loaded.model, loaded.task
     asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}
-    output = evaluation_output(args, [args.checkpoint], "accuracy", asked, "subsets")
+    output = evaluation_output(args, [checkpoint], "accuracy", asked, "subsets")
     for subset in subsets:
         load_split(model, task, subset)
     start = time.monotonic()
@@ -145,7 +143,7 @@ def main(words: Sequence[str] | None = None) -> int:
             shares = (f"{name} {group['accuracy']:.2f} %" for name, group in groups.items())
             print(f"  by {task.cfg.accuracy_by}: " + ", ".join(shares))
     content = {
-        "checkpoint": args.checkpoint,
+        "checkpoint": checkpoint,
         **asked,
         "subsets": results,
         "seconds": round(time.monotonic() - start, 2),

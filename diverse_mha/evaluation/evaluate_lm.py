@@ -20,6 +20,7 @@ from diverse_mha.common.files import check_data_folder, sha256_of, write_json, w
 from diverse_mha.common.processes import versions
 from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint, updates_of
 from diverse_mha.evaluation.fairseq_command import (
+    Inputs,
     evaluation_output,
     evaluation_parser,
     parse_with_fairseqs,
@@ -111,13 +112,19 @@ class SentenceScores:
 
 
 def score(
-    args: argparse.Namespace, trained: Mapping, sentences: SentenceScores | None = None
+    inputs: Inputs,
+    trained: Mapping,
+    tokens_per_sample: int,
+    context_window: int,
+    sentences: SentenceScores | None = None,
 ) -> tuple[float, int]:
     """Run fairseq-eval-lm in this process, with blocks as in training.
 
     Args:
-        args: the command line.
+        inputs: checkpoint, data, subset, and options for fairseq.
         trained: options of the training task.
+        tokens_per_sample: tokens in a block.
+        context_window: tokens at the start of a block that are not scored.
         sentences: records sentence scores; each line is then scored on its own.
 
     Returns:
@@ -126,9 +133,9 @@ def score(
     from fairseq import options
     from fairseq_cli import eval_lm
 
-    words = ["--tokens-per-sample", str(args.tokens_per_sample)]
-    words += ["--context-window", str(args.context_window)]
-    words += ["--max-tokens", str(max(4096, args.tokens_per_sample))]
+    words = ["--tokens-per-sample", str(tokens_per_sample)]
+    words += ["--context-window", str(context_window)]
+    words += ["--max-tokens", str(max(4096, tokens_per_sample))]
     words += ["--softmax-batch", str(SOFTMAX_BATCH)]
     if mode := "eos" if sentences else trained.get("sample_break_mode"):
         # One argument, so that a checkpoint's value cannot become an option.
@@ -142,7 +149,7 @@ def score(
     scorer = sentences.recording(eval_lm.SequenceScorer) if sentences else eval_lm.SequenceScorer
     try:
         with patched(eval_lm, "SequenceScorer", scorer):
-            result = run_fairseq(eval_lm, options.get_eval_lm_parser(), args, words)
+            result = run_fairseq(eval_lm, options.get_eval_lm_parser(), inputs, words)
     finally:
         logger.setLevel(level)
         logger.removeHandler(records)
@@ -155,16 +162,16 @@ def score(
 
 def main(words: Sequence[str]) -> int:
     """Score as the command line says, and return the exit code."""
-    args = parse_with_fairseqs(build_parser(), words, _REFUSED)
-    checkpoint, data = args.checkpoint, Path(args.data)
+    args, inputs = parse_with_fairseqs(build_parser(), words, _REFUSED)
+    checkpoint, data = inputs.checkpoint, Path(args.data)
     tokens = count_tokens(data, args.subset)
     state = load_checkpoint(checkpoint, mmap=True)
     trained = check_task(checkpoint, state, "language_modeling")
-    args.tokens_per_sample = trained.get("tokens_per_sample") or 1024  # fairseq's default
-    if args.context_window >= args.tokens_per_sample:
+    block = trained.get("tokens_per_sample") or 1024  # fairseq's default
+    if args.context_window >= block:
         raise UserError(
             f"--context-window {args.context_window}: must be less than the "
-            f"{args.tokens_per_sample} tokens of a block in training"
+            f"{block} tokens of a block in training"
         )
     if args.by_sentence and args.context_window:
         raise UserError(
@@ -174,15 +181,15 @@ def main(words: Sequence[str]) -> int:
     asked = {
         "data": str(data),
         "context_window": args.context_window,
-        "tokens_per_sample": args.tokens_per_sample,
-        "eval_lm_options": args.extra,
+        "tokens_per_sample": block,
+        "eval_lm_options": [*inputs.extra],
         "by_sentence": args.by_sentence,
     }
     output = evaluation_output(args, [checkpoint], args.subset, asked, "perplexity")
 
     start = time.monotonic()
     sentences = SentenceScores(bool(trained.get("add_bos_token"))) if args.by_sentence else None
-    loss, evaluated = score(args, trained, sentences)
+    loss, evaluated = score(inputs, trained, block, args.context_window, sentences)
     seconds = time.monotonic() - start
     if not loss < 1024:  # also true of NaN; 2**loss would overflow
         raise UserError(
@@ -192,7 +199,7 @@ def main(words: Sequence[str]) -> int:
     if evaluated != tokens:
         raise UserError(
             f"fairseq-eval-lm scored {evaluated:,} of the {tokens:,} tokens of {args.subset}: "
-            f"some lines are longer than its blocks of {args.tokens_per_sample}"
+            f"some lines are longer than its blocks of {block}"
         )
     if sentences:
         sentences.write(output.with_suffix(".scores.tsv"))
@@ -211,7 +218,7 @@ def main(words: Sequence[str]) -> int:
         "versions": versions(),
     }
     write_json(output, results)
-    blocks = f"blocks of {args.tokens_per_sample}, context window {args.context_window}"
+    blocks = f"blocks of {block}, context window {args.context_window}"
     if sentences:
         blocks = f"{len(sentences.rows):,} sentences"
     print(f"{args.subset}: {evaluated:,} tokens in {blocks}, {seconds:.1f} s")

@@ -5,6 +5,7 @@ import logging
 import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -57,21 +58,39 @@ def evaluation_parser(
     return parser
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What a fairseq command reads, and the options that are handed on to it."""
+
+    checkpoint: str  # several joined by ':' form an ensemble
+    data: str
+    subset: str
+    cpu: bool
+    extra: tuple[str, ...]  # options of fairseq
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The checkpoints, one by one."""
+        return self.checkpoint.split(os.pathsep)
+
+
 def parse_with_fairseqs(
     parser: OneLineParser, words: Sequence[str], refused: Mapping[str, str]
-) -> argparse.Namespace:
-    """Parse a command line; unknown arguments go to ``extra``, for fairseq."""
-    args, args.extra = parser.parse_known_args(words)
+) -> tuple[argparse.Namespace, Inputs]:
+    """Parse a command line; return our options, and the inputs with the options for fairseq.
+
+    A run's folder is replaced by its checkpoint.
+    """
+    args, _ = parser.parse_known_args(words)
     checkpoint, words = open_folders(args.checkpoint, words)
-    args, args.extra = parser.parse_known_args(words)
-    args.checkpoint = checkpoint
+    args, extra = parser.parse_known_args(words)
     logging.getLogger("fairseq.data").setLevel(logging.WARNING)  # it logs every file
-    for word in args.extra:
+    for word in extra:
         name = word.partition("=")[0]
         for option, why in (_REFUSED | refused).items():
             if option.startswith(name) if name.startswith("--") else option == name[:2]:
                 raise UserError(f"{name}: {why}")
-    return args
+    return args, Inputs(checkpoint, str(args.data), args.subset, args.cpu, tuple(extra))
 
 
 def evaluation_output(
@@ -114,13 +133,12 @@ def evaluation_output(
 def run_fairseq(
     command: ModuleType,
     parser: argparse.ArgumentParser,
-    args: argparse.Namespace,
+    inputs: Inputs,
     words: Sequence[str],
     sentences: int | None = None,
 ) -> Any:
-    """Run a fairseq command and return the result of its ``main``.
+    """Run a fairseq command with ``words`` and ``inputs``; return the result of its ``main``.
 
-    It gets ``words`` and the checkpoint, data, subset, device and ``extra`` options of ``args``.
     ``sentences`` is the total of the progress bar (None: count batches).
     """
     import torch
@@ -128,18 +146,18 @@ def run_fairseq(
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     name = f"fairseq-{command.__name__.rpartition('.')[2].replace('_', '-')}"
-    words = [str(args.data), f"--path={args.checkpoint}", f"--gen-subset={args.subset}", *words]
+    words = [inputs.data, f"--path={inputs.checkpoint}", f"--gen-subset={inputs.subset}", *words]
     words += ["--user-dir", str(USER_DIR), "--num-workers", "0"]
-    if args.cpu or not torch.cuda.is_available():
+    if inputs.cpu or not torch.cuda.is_available():
         words.append("--cpu")
     diverse_mha.register()
     # fairseq adds a handler to the root logger when it is imported.
     logging.getLogger().handlers.clear()
-    parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *args.extra])
+    parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *inputs.extra])
     bars = SimpleNamespace(progress_bar=partial(_Progress, sentences=sentences))
     with (
         patched(command, "progress_bar", bars),
-        fitting(args.checkpoint, args.data),
+        fitting(inputs.checkpoint, inputs.data),
     ):
         try:
             return command.main(convert_namespace_to_omegaconf(parsed))
@@ -147,10 +165,10 @@ def run_fairseq(
             raise
         except Exception as error:
             functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
-            if not args.extra or functions & _BUILDING:
+            if not inputs.extra or functions & _BUILDING:
                 raise
             raise UserError(
-                f"{name} failed with {' '.join(args.extra)} ({type(error).__name__}: {error}); "
+                f"{name} failed with {' '.join(inputs.extra)} ({type(error).__name__}: {error}); "
                 "leave these options out, or give them other values"
             ) from error
 

@@ -115,8 +115,8 @@ def test_corpus_json_determines_text_settings(
         (tmp_path / folder / "test.en").write_text("a b c d , e\n")
     asked = []
 
-    def generate(args, folder):
-        asked.append(args.post_process)
+    def generate(decoding, folder, sentences):
+        asked.append(decoding.post_process)
         (made := tmp_path / "made").write_text("H-0\t-1\ta b c d , e\n")
         return made
 
@@ -147,20 +147,16 @@ def test_corpus_json_determines_text_settings(
     [
         ({}, None),
         ({"beam": 10}, "with beam 5, not 10; give --output FILE.json"),
-        ({"extra": ["--nbest", "2"]}, r"generate_options \[\], not \['--nbest', '2'\]"),
+        ({"generate_options": ["--nbest", "2"]}, r"generate_options \[\], not \['--nbest', '2'\]"),
         ({"compound_split": True}, "with compound_split False, not True"),
     ],
 )
 def test_result_with_other_settings_is_not_replaced(tmp_path, changed, message):
-    args = argparse.Namespace(data="bin", beam=5, lenpen=1.0, extra=[], output=None)
-    args.force = False
-    args.raw_reference = args.tok_reference = None
-    args.lowercase = args.compound_split = False
-    args.post_process, args.moses_language = "subword_nmt", None
     file = tmp_path / "best.test.json"
-    file.write_text(json.dumps(evaluate.decoding_settings(args) | {"sacrebleu": 20.0}))
-    vars(args).update(changed)
-    asked = evaluate.decoding_settings(args) | {"target_lang": "en"}  # an older result lacks it
+    settings = {"data": "bin", "beam": 5, "generate_options": [], "compound_split": False}
+    file.write_text(json.dumps(settings | {"sacrebleu": 20.0}))
+    asked = settings | changed | {"target_lang": "en"}  # an older result lacks it
+    args = argparse.Namespace(force=False, output=None)
     given = args, [f"{tmp_path}/best.pt"], "test", asked, "sacrebleu"
     with pytest.raises(UserError, match=message) if message else nullcontext():
         assert fairseq_command.evaluation_output(*given) == file

@@ -47,8 +47,8 @@ def scored(monkeypatch):
     """Replace fairseq-eval-lm by a loss of 3 bits over 16 tokens; collect what it was asked."""
     calls = []
 
-    def score(args, settings, sentences):
-        calls.append(args)
+    def score(inputs, *rest):
+        calls.append(inputs)
         return 3.0, 16
 
     monkeypatch.setattr(evaluate_lm, "score", score)
@@ -75,7 +75,7 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
 def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
     words = [f"{checkpoint}", f"{data}", "--output", f"{tmp_path / 'new/x.json'}"]
     evaluate_lm.main([*words, "--no-progress-bar"])
-    assert scored[0].extra == ["--no-progress-bar"]
+    assert scored[0].extra == ("--no-progress-bar",)
     results = json.loads((tmp_path / "new/x.json").read_text())
     assert results["eval_lm_options"] == ["--no-progress-bar"]
 

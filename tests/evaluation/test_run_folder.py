@@ -32,16 +32,17 @@ def run(tmp_path):
 
 
 def test_the_recipe_gives_average_and_search_and_options_win(run, capsys):
-    args = parse_with_fairseqs(build_parser(), [str(run), "bin", "--lenpen", "1.5"], {})
-    assert args.checkpoint == str(run / "averaged.pt")
-    assert torch.load(args.checkpoint)["model"]["w"] == 2.5, "of the last two"
+    words = [str(run), "bin", "--lenpen", "1.5"]
+    args, inputs = parse_with_fairseqs(build_parser(), words, {})
+    assert inputs.checkpoint == str(run / "averaged.pt")
+    assert torch.load(inputs.checkpoint)["model"]["w"] == 2.5, "of the last two"
     assert (args.beam, args.lenpen, args.compound_split) == (4, 1.5, True)
-    assert args.extra == ["--max-len-a=1.2"]
+    assert inputs.extra == ("--max-len-a=1.2",)
     options = "--beam=4 --lenpen=0.6 --max-len-a=1.2 --compound-split"
     assert capsys.readouterr().out == f"{run}: by its recipe averaged.pt {options}\n"
     before = (run / "averaged.pt").stat().st_mtime_ns
     words = [str(run), "bin", "--no-compound-split"]
-    assert not parse_with_fairseqs(build_parser(), words, {}).compound_split
+    assert not parse_with_fairseqs(build_parser(), words, {})[0].compound_split
     assert (run / "averaged.pt").stat().st_mtime_ns == before, "once is enough"
     os.utime(run / "averaged.pt", (1, 1))
     open_folders(str(run), [])
@@ -50,14 +51,15 @@ def test_the_recipe_gives_average_and_search_and_options_win(run, capsys):
 
 def test_a_run_without_a_recipe_has_its_best_checkpoint_and_the_defaults(run):
     (run / "checkpoint_last.pt").unlink()
-    args = parse_with_fairseqs(build_parser(), [str(run), "bin"], {})
-    assert args.checkpoint == str(run / "checkpoint_best.pt")
-    assert (args.beam, args.lenpen, args.compound_split, args.extra) == (5, 1.0, False, [])
+    args, inputs = parse_with_fairseqs(build_parser(), [str(run), "bin"], {})
+    assert inputs.checkpoint == str(run / "checkpoint_best.pt")
+    assert (args.beam, args.lenpen, args.compound_split, inputs.extra) == (5, 1.0, False, ())
 
 
 def test_a_checkpoint_by_name_takes_nothing_from_the_recipe(run):
-    args = parse_with_fairseqs(build_parser(), [str(run / "checkpoint_last.pt"), "bin"], {})
-    assert args.checkpoint == str(run / "checkpoint_last.pt") and args.beam == 5
+    words = [str(run / "checkpoint_last.pt"), "bin"]
+    args, inputs = parse_with_fairseqs(build_parser(), words, {})
+    assert inputs.checkpoint == str(run / "checkpoint_last.pt") and args.beam == 5
 
 
 def test_a_folder_without_checkpoints_and_a_foreign_average_are_refused(run, tmp_path):

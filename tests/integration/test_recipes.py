@@ -11,6 +11,7 @@ import torch
 import yaml
 
 from diverse_mha.common.files import CONFIGS
+from diverse_mha.common.status import read_status
 from diverse_mha.training.compose import compose
 from diverse_mha.training.log import read_log
 from tests.integration.conftest import PLUGIN, ROOT, run
@@ -111,7 +112,8 @@ def test_a_sweep_fills_a_folder_for_each_of_its_trainings(data, tmp_path):
     assert names == {"baseline-0", "baseline-1", "coda-2", "coda-3"}
     for name in names:
         files = {path.name for path in (tmp_path / "runs" / name).iterdir()}
-        assert files == {"train.log", "checkpoint_best.pt", "checkpoint_last.pt"}, name
+        expected = {"train.log", "status.json", "checkpoint_best.pt", "checkpoint_last.pt"}
+        assert files == expected and read_status(tmp_path / "runs" / name).finished, name
 
 
 def test_a_copy_outside_the_clone_trains_in_two_real_processes(data, tmp_path):
