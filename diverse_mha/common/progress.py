@@ -7,6 +7,7 @@ from typing import TypeVar
 
 EVERY = 30.0  # seconds between lines
 NOTES_EVERY = 0.5  # minimum seconds between changes of a bar's note
+SIZE = {"ncols": 79, "nrows": 24}  # of a terminal that reports 0
 Item = TypeVar("Item")
 
 
@@ -15,15 +16,30 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def terminal_bar(**options):
+    """Return a bar of tqdm's that is drawn on a terminal only, and disappears at its end."""
+    from tqdm import tqdm
+
+    return widened(tqdm(leave=False, disable=None, **options))
+
+
+def widened(bar):
+    """Make a bar of tqdm's visible where the terminal reports no size; return the bar."""
+    for name, size in SIZE.items():
+        reported = getattr(bar, name, None)  # one less than the terminal has
+        if reported is not None and reported < 1:
+            setattr(bar, name, size)
+            bar.refresh()
+    return bar
+
+
 class Progress:
     """Progress on stderr: number of finished items, and a note on the current one."""
 
     def __init__(self, label: str, unit: str, total: int | None = None):
-        from tqdm import tqdm
-
         self._label, self._unit, self._total = label, unit, total
         self._done, self._last = 0, time.monotonic()
-        self._bar = tqdm(total=total, desc=label, unit=f" {unit}", leave=False, disable=None)
+        self._bar = terminal_bar(total=total, desc=label, unit=f" {unit}")
 
     def __enter__(self) -> "Progress":
         return self

@@ -14,7 +14,7 @@ import diverse_mha
 from diverse_mha.common.errors import UserError, add_cpu, add_number, between
 from diverse_mha.common.files import check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
-from diverse_mha.common.progress import counted
+from diverse_mha.common.progress import counted, terminal_bar
 from diverse_mha.corpora.prepared import read_side
 
 if TYPE_CHECKING:
@@ -177,8 +177,6 @@ def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[T
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha translate``."""
-    from tqdm import tqdm
-
     import_plugin(args.user_dir)
     translator = Translator(args.checkpoint, args.data, args)
     columns = _alignments(args, translator) if args.alignments else lambda _: ""
@@ -186,7 +184,7 @@ def run(args: argparse.Namespace) -> int:
         args.buffer = 1  # interactive: answer each line
     start, count = time.monotonic(), 0
     sys.stdout.reconfigure(encoding="utf-8")
-    with tqdm(unit=" lines", leave=False, disable=None) as bar:
+    with terminal_bar(unit=" lines") as bar:
         for count, line in enumerate(translator.translate(plain_lines(sys.stdin.buffer)), 1):  # noqa: B007
             # Flush after each buffer, for a reader at the other end of the pipe.
             print(line.text + columns(line), flush=count % args.buffer == 0)

@@ -21,9 +21,11 @@ with fairseq-fixed 0.12.3.1:
 | | tasks, Ctrl-C | fairseq-validate without ``--task`` and interruptions are tracebacks |
 | | alignment options | ``--replace-unk``, ``--print-alignment soft`` fail |
 | | ``--fp16`` on a CPU | the save folder is made, then a traceback of torch's |
+| | ``--use-plasma-view`` | is a traceback, as pyarrow has no Plasma any more |
 | ``log`` | time left | is not logged |
 | | divergence | ``StopIteration`` of torch's hooks, and all gradients in the log |
 | | warnings | of fairseq's own use of Hydra and torch are printed |
+| | bar of a training | is invisible on a terminal that reports 0 columns |
 | ``numpy_2`` | removed names | ``sample_break_mode=eos`` and ``num_batch_buckets`` fail |
 | ``moving_average`` | tied embeddings | decay by the third power of ``--ema-decay`` |
 | ``speed`` | ``fused_adam`` | a thousand launches copy half-precision tensors one by one |

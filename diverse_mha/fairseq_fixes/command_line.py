@@ -2,7 +2,7 @@
 
 They are: an option of another criterion or architecture; fairseq-validate without ``--task``; a
 language model with a translation task; ``--replace-unk`` and ``--print-alignment soft``; ``--fp16``
-without a GPU (after making the save folder); Ctrl-C.
+without a GPU (after making the save folder); ``--use-plasma-view`` without Plasma; Ctrl-C.
 """
 
 import difflib
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 from fairseq import options
+from fairseq.data import plasma_utils
 from fairseq.distributed import utils
 from fairseq.models import (
     ARCH_MODEL_REGISTRY,
@@ -102,6 +103,37 @@ def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
         if common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads):
             raise UserError("--fp16: needs a GPU; leave it out, or give --bf16")
     return call(cfg, main, **kwargs)
+
+
+@patch(utils, "call_main")
+def refuse_plasma_in_a_recipe(call, cfg, main, **kwargs):
+    """Raise an error for ``common.use_plasma_view`` where there is no Plasma."""
+    _check_plasma(cfg.common)
+    return call(cfg, main, **kwargs)
+
+
+@patch(options, "parse_args_and_arch")
+def refuse_plasma(parse, *args, **kwargs):
+    """Raise an error for ``--use-plasma-view`` without Plasma, which fairseq-train starts first."""
+    parsed = parse(*args, **kwargs)
+    _check_plasma(parsed[0] if isinstance(parsed, tuple) else parsed)
+    return parsed
+
+
+def _check_plasma(given) -> None:
+    if getattr(given, "use_plasma_view", False) and not plasma_utils.PYARROW_AVAILABLE:
+        raise OptionError(
+            "--use-plasma-view: needs pyarrow.plasma, which pyarrow 12 removed; leave it out, "
+            "batches stay the same"
+        )
+
+
+@patch(plasma_utils, "PlasmaView")
+def keep_blocks_in_memory(view, array, *args, **kwargs):
+    """Read data without Plasma where a checkpoint's options ask for it."""
+    if plasma_utils.PYARROW_AVAILABLE:
+        return view(array, *args, **kwargs)
+    return plasma_utils.PlasmaArray(array)
 
 
 @patch(options, "parse_args_and_arch")

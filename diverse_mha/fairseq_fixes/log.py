@@ -13,9 +13,11 @@ import time
 import warnings
 
 from fairseq import nan_detector
+from fairseq.logging import progress_bar
 from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.progress import widened
 from diverse_mha.fairseq_fixes.patch import patch
 from diverse_mha.fairseq_fixes.status import record_divergence
 
@@ -115,6 +117,13 @@ for category, where in (
 ):
     warnings.filterwarnings("ignore", category=category, **where)
 os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+
+
+@patch(progress_bar.TqdmProgressBar, "__init__")
+def widen_the_bar(init, self, *args, **kwargs):
+    """Draw fairseq's bar also on a terminal that reports 0 columns."""
+    init(self, *args, **kwargs)
+    widened(self.tqdm)
 
 
 SHOWN = 3  # maximum number of parameter names in a message

@@ -63,6 +63,7 @@ OPTIONS = [
     Row("stock-architecture", train("--disagreement output", arch="transformer"),
         "a TransformerModel does not", "--arch transformer_disagree"),
     Row("fp16", train("--fp16"), "--fp16", "--bf16"),
+    Row("plasma", train("--use-plasma-view", MODEL_LANGUAGE), "--use-plasma-view", "leave it out"),
     Row("class-groups", train("--accuracy-by age", CLASSIFY), "--accuracy-by age", "leave it out"),
     Row("class-dictionary", train(base=CLASSIFY, data="badpairs"), "badpairs/label/dict.txt",
         "again"),
@@ -91,6 +92,8 @@ RECIPES = [
     Row("unquoted", RECIPE.format("good") + "'checkpoint.save_dir=x[1]'",
         "error: checkpoint.save_dir=x[1]:", "put the value in quotes"),
     Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "give the lang"),
+    Row("plasma-key", RECIPE.format("good") + "common.use_plasma_view=true",
+        "use_plasma_view: needs pyarrow.plasma", "leave it out"),
     Row("interpolation", RECIPE.format("good") + "task.data='${nowhere}'", "'nowhere'", "correct"),
 ]  # fmt: skip
 

@@ -1,10 +1,15 @@
 """Progress: a line every so often where no bar can be drawn, a bar on a terminal."""
 
 import io
+import logging
+import os
+import pty
 import sys
 
 import pytest
+from fairseq.logging import progress_bar
 
+import diverse_mha
 from diverse_mha.common import progress
 
 
@@ -26,6 +31,27 @@ def test_progress_bar_disappears_on_a_terminal(monkeypatch, total):
     assert list(progress.shown(iter("abc"), "drawing", "figures", total=total)) == ["a", "b", "c"]
     said = terminal.getvalue()
     assert "drawing" in said and " figures" in said and "\n" not in said
+
+
+BARS = {
+    "ours": lambda items: progress.shown(items, "drawing", "figures"),
+    "fairseq's": lambda items: progress_bar.TqdmProgressBar(items, epoch=1, prefix="drawing"),
+}
+
+
+@pytest.mark.parametrize("bar", BARS.values(), ids=BARS)
+def test_bar_is_drawn_on_a_terminal_without_a_size(monkeypatch, bar):
+    diverse_mha.register()
+    monkeypatch.setattr(progress_bar.logger, "level", logging.INFO)
+    reader, writer = pty.openpty()  # of 0 columns and lines
+    with os.fdopen(writer, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert list(bar(list("abc"))) == ["a", "b", "c"]
+        terminal.flush()
+        os.set_blocking(reader, False)
+        said = os.read(reader, 10_000).decode()
+    os.close(reader)
+    assert "drawing" in said and "0/3" in said
 
 
 def test_long_item_shows_its_note(monkeypatch, capsys):

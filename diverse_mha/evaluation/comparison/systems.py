@@ -23,6 +23,8 @@ from diverse_mha.evaluation.comparison.statistics import (
 
 RESAMPLES = 10_000  # draws of the bootstrap
 SEED = 12345
+#: Scores below which two systems are not compared: no test separates them usefully.
+LOWEST = {"BLEU": 1.0, "chrF": 10.0}
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ def compare_systems(
 
     Measures with sentence statistics are compared by bootstrap over shared resamples and seeds.
     All measures are compared seed by seed, with the noise of all systems, or by Welch's t if seeds
-    are unknown or not shared. Holm's correction is over the systems, for each measure.
+    are unknown or not shared. Holm's correction is over the systems, for each measure. Two means
+    below ``LOWEST`` get no interval and no p-value.
 
     Args:
         systems: the systems, the baseline first.
@@ -84,6 +87,8 @@ def compare_systems(
             differences = [welch(values[0], others, step) for others in values[1:]]
         else:
             differences, seeds = seeds, None
+        low = [_too_low(name, values[0], others) for others in values[1:]]
+        differences, seeds = _untested(differences, low), seeds and _untested(seeds, low)
         measures[0][name] = Measured(values[0])
         more = seeds or [None] * len(differences)
         corrected = [holm([test and test.p for test in side]) for side in (differences, more)]
@@ -92,6 +97,19 @@ def compare_systems(
             measures[index][name] = Measured(values[index], *test)
     pairs = zip(systems, measures, strict=True)
     return [replace(system, measures=measured) for system, measured in pairs]
+
+
+def _too_low(name: str, *sides: Sequence[float]) -> bool:
+    return all(mean(side) < LOWEST.get(name, -np.inf) for side in sides)
+
+
+def _untested(tests: Sequence[Difference], low: Sequence[bool]) -> list[Difference]:
+    """Return differences without interval and p-value where both scores are too low."""
+    nothing = {"interval": None, "p": None, "standard_error": None, "degrees": None}
+    return [
+        replace(test, **nothing) if untested else test
+        for test, untested in zip(tests, low, strict=True)
+    ]
 
 
 def _check_alike(systems: Sequence[System]) -> None:
@@ -200,6 +218,10 @@ ONE_SEED = (
     "† One seed on one side: resampled are sentences only, so this is about these models, and "
     "another seed may differ by more."
 )
+TOO_LOW = (
+    "Too low to compare on both sides: {measures}. Hardly a word agrees with the reference: train "
+    "longer, or check that the files are in its language."
+)
 LOWER = "Perplexity: lower is better."
 
 
@@ -237,7 +259,9 @@ def lay_out(
             if name in tested and _both(name, systems):
                 line += [interval(measured.over_seeds, digits), p_value(measured.over_seeds_holm)]
         lines.append(tuple(line))
-    notes = (*_notes(systems, tested), *([POWER] if tested else []), *more)
+    powers = [s.measures[n].difference for s in systems[1:] for n in tested]
+    power = [POWER] if any(test.detectable for test in powers) else []
+    notes = (*_notes(systems, tested), *power, *more)
     return Layout(title, tuple(headings), tuple(lines), notes)
 
 
@@ -257,15 +281,20 @@ def _notes(systems: Sequence[System], measures: Sequence[str]) -> tuple[str, ...
     first = {
         name: [system.measures[name].difference for system in systems[1:]] for name in measures
     }
-    resampled = RESAMPLED.keys() & first.keys()
+    resampled = [n for n in first if n in RESAMPLED and any(test.interval for test in first[n])]
     by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
-    others = [name for name in measures if name not in resampled]
+    others = [name for name in measures if name not in RESAMPLED]
     welch = [name for name in others if not any(test.by_seed for test in first[name])]
     notes = [BOOTSTRAP] if resampled else []
     for text, names in ((BY_SEED, by_seed), (WELCH, welch)):
         notes += [text.format(measures=", ".join(names))] if names else []
     notes += [HOLM] if any(test.p is not None for tests in first.values() for test in tests) else []
-    notes += [ONE_SEED] if not all(f.over_seeds for name in resampled for f in first[name]) else []
+    tested = [test for name in resampled for test in first[name] if test.interval]
+    notes += [ONE_SEED] if not all(test.over_seeds for test in tested) else []
+    sides = {name: [system.measures[name].values for system in systems] for name in measures}
+    low = [n for n, (base, *rest) in sides.items() if any(_too_low(n, base, x) for x in rest)]
+    low = [f"{name} (below {LOWEST[name]:g})" for name in low]
+    notes += [TOO_LOW.format(measures=", ".join(low))] if low else []
     notes += [LOWER] if "perplexity" in measures else []
     counts = [len(x) for system in systems for run in system.runs for x in run.statistics.values()]
     notes += [FEW.format(count=counts[0])] if counts and counts[0] < FEWEST else []

@@ -54,6 +54,27 @@ def test_systems_are_tested_over_seeds_and_sentences(texts, capsys):
     assert capsys.readouterr().out == first, "the baseline is the first system or --baseline"
 
 
+def test_systems_that_hardly_translate_get_no_verdict(texts, capsys):
+    for system, count in (("base", 3), ("good", 20)):
+        for seed in (1, 2):
+            lines = ["x y z x y"] * 50
+            for index in range(seed, seed + count):
+                lines[index] = f"x {texts[index].split()[0]} y z x"
+            Path(f"{system}.seed{seed}").write_text("\n".join(lines) + "\n")
+    words = ["compare", "--reference", "ref", "--output", "out.json"]
+    assert cli.run([*words, "--system", *BASE, "--system", *GOOD]) == 0
+    out = capsys.readouterr().out
+    assert "Too low to compare on both sides: BLEU (below 1), chrF (below 10)." in out
+    assert "[" not in out and "resamples" not in out and "Could find" not in out
+    for measure in json.loads(Path("out.json").read_text())["systems"][1]["measures"].values():
+        assert measure["mean"] > 0 and measure["difference"]["value"] > 0
+        for test in (measure["difference"], measure["over_seeds"]):
+            assert (test["p"], test["interval"], measure["holm"]) == (None, None, None)
+    Path("good.seed1").write_text("\n".join(texts) + "\n")
+    assert cli.run([*words, "--system", *BASE, "--system", *GOOD]) == 0
+    assert "Too low" not in capsys.readouterr().out, "one system translates"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
