@@ -5,18 +5,25 @@ import logging
 import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import diverse_mha
-from diverse_mha.common.errors import OneLineParser, UserError, add_cpu, called, one_line
+from diverse_mha.common.errors import (
+    OneLineParser,
+    UserError,
+    add_cpu,
+    add_number,
+    called,
+    one_line,
+)
 from diverse_mha.common.files import USER_DIR, check_file, read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.progress import Progress, shown
-from diverse_mha.evaluation.checkpoints import fitting
+from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.evaluation.run_folder import open_folders
 from diverse_mha.fairseq_fixes.patch import patched
 
@@ -55,6 +62,11 @@ def evaluation_parser(
     )
     add_force(parser)
     add_cpu(parser)
+    text = (
+        "average attention over N samples of the logits, as the noise of --attention-noise models "
+        "allows (default: take their mean)"
+    )
+    add_number(parser, "attention-samples", None, text)
     return parser
 
 
@@ -90,7 +102,23 @@ def parse_with_fairseqs(
         for option, why in (_REFUSED | refused).items():
             if option.startswith(name) if name.startswith("--") else option == name[:2]:
                 raise UserError(f"{name}: {why}")
-    return args, Inputs(checkpoint, str(args.data), args.subset, args.cpu, tuple(extra))
+    inputs = Inputs(checkpoint, str(args.data), args.subset, args.cpu, tuple(extra))
+    return args, _sampled(inputs, args.attention_samples)
+
+
+def _sampled(inputs: Inputs, samples: int | None) -> Inputs:
+    """Add ``--attention-samples`` to fairseq's options; refuse a model without noise."""
+    if samples is None:
+        return inputs
+    option = f"--attention-samples {samples}"
+    if any(word.startswith("--model-overrides") for word in inputs.extra):
+        raise UserError(f"{option}: is a model override too; give all in --model-overrides")
+    for path in inputs.checkpoints:
+        cfg = load_checkpoint(path, mmap=True).get("cfg") or {}
+        if not (cfg.get("model") or {}).get("attention_noise"):
+            raise UserError(f"{option}: {path} was trained without --attention-noise; leave it out")
+    override = f"--model-overrides={{'model': {{'attention_samples': {samples}}}}}"
+    return replace(inputs, extra=(*inputs.extra, override))
 
 
 def evaluation_output(

@@ -122,7 +122,7 @@ def refuse_plasma(parse, *args, **kwargs):
 
 def _check_plasma(given) -> None:
     if getattr(given, "use_plasma_view", False) and not plasma_utils.PYARROW_AVAILABLE:
-        raise OptionError(
+        raise UserError(
             "--use-plasma-view: needs pyarrow.plasma, which pyarrow 12 removed; leave it out, "
             "batches stay the same"
         )

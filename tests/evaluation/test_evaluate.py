@@ -180,3 +180,21 @@ def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):
         "translating: 3 of 5 sentences",
         "translating: 3 of 5 sentences, batch at token 4",
     ]
+
+
+def inputs_of(path, *words):
+    parser = evaluate.build_parser()
+    return fairseq_command.parse_with_fairseqs(parser, [str(path), "bin", *words], {})[1]
+
+
+def test_attention_samples_become_a_model_override(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save({"cfg": {"model": {"attention_noise": 1.0}}, "model": {"x": torch.ones(1)}}, path)
+    override = "--model-overrides={'model': {'attention_samples': 4}}"
+    assert inputs_of(path, "--attention-samples", "4").extra == (override,)
+    assert inputs_of(path).extra == ()
+    with pytest.raises(UserError, match="--attention-samples 4: is a model override too; give all"):
+        inputs_of(path, "--attention-samples", "4", "--model-overrides", "{}")
+    torch.save({"cfg": {"model": {}}, "model": {"x": torch.ones(1)}}, path)
+    with pytest.raises(UserError, match="model.pt was trained without --attention-noise"):
+        inputs_of(path, "--attention-samples", "4")
