@@ -26,6 +26,7 @@ from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
 from diverse_mha.evaluation.bleu import Decoding, check_scorer, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
 from diverse_mha.evaluation.fairseq_command import (
+    add_samples,
     evaluation_output,
     evaluation_parser,
     parse_with_fairseqs,
@@ -64,7 +65,9 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="LANG",
         help="target language (default: the model's, if data_bin has it)",
     )
-    add_beam_arguments(parser.add_argument_group("search"))
+    search = parser.add_argument_group("search")
+    add_beam_arguments(search)
+    add_samples(search)
     scoring = parser.add_argument_group("scoring")
     scoring.add_argument(
         "--raw-reference",

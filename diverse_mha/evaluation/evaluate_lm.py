@@ -21,6 +21,7 @@ from diverse_mha.common.processes import versions
 from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint, updates_of
 from diverse_mha.evaluation.fairseq_command import (
     Inputs,
+    add_samples,
     evaluation_output,
     evaluation_parser,
     parse_with_fairseqs,
@@ -67,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="score every line by itself, without the lines before it; also writes "
         "FILE.scores.tsv, with each line's log-probability (natural) and number of tokens",
     )
+    add_samples(parser)
     return parser
 
 

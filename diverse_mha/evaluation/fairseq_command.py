@@ -62,12 +62,16 @@ def evaluation_parser(
     )
     add_force(parser)
     add_cpu(parser)
+    return parser
+
+
+def add_samples(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--attention-samples``."""
     text = (
-        "average attention over N samples of the logits, as the noise of --attention-noise models "
-        "allows (default: take their mean)"
+        "average attention over N samples of the logits, of a model trained with "
+        "--attention-noise (default: take their mean)"
     )
     add_number(parser, "attention-samples", None, text)
-    return parser
 
 
 @dataclass(frozen=True)
