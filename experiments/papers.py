@@ -1,4 +1,4 @@
-"""Reads the tables of the papers and of our study: ``tables/*.toml``.
+"""Tables of the papers and of our study, read from ``tables/*.toml``.
 
 A table, column or row may set any field of an :class:`Experiment`, or a setting by its dotted key;
 a row overrides a column, a column its table. A column without settings is a pair: heading, measure.
@@ -9,14 +9,72 @@ a row of the same name replaces an inherited one.
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import split_list
-from experiments.experiments import TESTED, Cell, Experiment, Row, Table
 from experiments.measures import MEASURES
 from experiments.scales import CORPORA
+
+SCALES = ("smoke", "small", "paper")
+TESTED = ("BLEU", "chrF", "perplexity", "accuracy")  # scores by which rows can be tested
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One training of a paper, in the paper's terms."""
+
+    corpus: str  # a name of ``CORPORA``
+    method: str = "baseline"  # a file of ``configs/method/``
+    size: str = "base"  # a file of ``configs/size/``; ``base`` for language models, classifiers
+    width: int | None = None  # model width; None for the size's
+    heads: int | None = None  # number of heads; None for the size's
+    #: Further settings of fairseq, such as ``criterion.disagreement_on``.
+    settings: dict[str, object] = field(default_factory=dict, hash=False)
+    reverse: bool = False  # translate in the other direction
+    task: str = ""  # the probing task, for that corpus
+
+    def but(self, settings: dict | None = None, **changes) -> "Experiment":
+        """Return the experiment with changed choices and further settings."""
+        merged = self.settings | (settings or {})
+        return replace(self, settings=dict(sorted(merged.items())), **changes)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table."""
+
+    experiment: Experiment | None  # the training; None for a number that the paper quotes
+    measure: str  # a name of ``MEASURES``
+    paper: float | None = None  # the paper's value, if it gives one
+    against: Experiment | None = None  # the second training of a measure that compares two
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table."""
+
+    name: str  # on the command line
+    label: str  # in the paper
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One table of a paper."""
+
+    paper: str = ""  # the file in ``tables/``, such as ``li2018``
+    name: str  # on the command line
+    title: str
+    columns: tuple[str, ...]  # a heading a cell
+    rows: tuple[Row, ...]  # the baseline first
+    baseline: str | None = None  # name of the row to test against
+    tested: str | None = None  # the score of ``TESTED`` to test against the baseline, if any
+    scales: tuple[str, ...] = SCALES
+    settings: dict[str, dict] = field(default_factory=dict)  # of all its experiments, by scale
+    notes: tuple[str, ...] = ()  # what a reader needs to compare the numbers
+
 
 _OF_EXPERIMENT = {f.name for f in fields(Experiment)} - {"settings"}
 _OWN = ("name", "title", "settings", "baseline", "tested")  # of a table, taken as they are

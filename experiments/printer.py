@@ -6,9 +6,9 @@ from pathlib import Path
 
 from diverse_mha.common.files import write_json
 from diverse_mha.common.tables import Layout, write_texts
-from experiments.experiments import Table
-from experiments.fill import Choices, Filled, Number
 from experiments.measures import MEASURES
+from experiments.numbers import Choices, Filled, Number
+from experiments.papers import Table
 
 SMOKE = (
     "Smoke scale: tiny models after a few updates on a made-up corpus. Our numbers show that the "
@@ -21,6 +21,10 @@ SMALL = (
 SPEED = (
     "Speed: updates a second of each training by itself, whatever else ran; for ratios in one "
     "interleaved run see scripts/benchmark.sh. The paper's were taken on its GPUs."
+)
+MARKS = (
+    "*, **: sacreBLEU differs from the baseline above at p < 0.05, p < 0.01, over sentences and "
+    "seeds; with one seed (†) another seed may differ by more."
 )
 #: In a test's result the signature of a BLEU score, and what kind of score that is.
 SIGNATURES = {
@@ -46,11 +50,9 @@ def caveats(choices: Choices) -> list[str]:
 def lay_out(
     table: Table, filled: Filled, choices: Choices, results: Collection[Mapping] = ()
 ) -> Layout:
-    """Put the paper's and our numbers side by side.
+    """Put the paper's and our numbers side by side; ``results`` have the signatures of BLEU.
 
-    A column that the paper has no number for is ours alone. BLEU is the tokenised one, as the
-    papers report. Several seeds give mean and standard deviation. The results of our runs have
-    the signatures of the BLEU scores, for the notes.
+    A column that the paper has no number for is ours alone.
     """
     headings, lines = [""], [[row.label] for row, _ in filled]
     everyone = [number for _, row_numbers in filled for number in row_numbers]
@@ -98,7 +100,7 @@ def _ours(number: Number | None) -> str:
     # Parameters do not depend on the seed, and one seed has no spread.
     constant = number.spread is None or (number.measure == "parameters" and not number.spread)
     spread = "" if constant else f" ± {form(number.spread)}"
-    return form(number.mean) + spread
+    return form(number.mean) + spread + number.mark
 
 
 def _notes(
@@ -113,6 +115,8 @@ def _notes(
     if seeds and seeds[-1] > 1:
         said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
         yield f"Ours: mean and standard deviation over {said} seeds."
+    if any(number.mark for number in numbers):
+        yield MARKS
     if "speed" in measures:
         yield SPEED
     for name in sorted(measures):

@@ -15,13 +15,12 @@ from diverse_mha.common.options import flag, split_list
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
-from experiments import printer, steps, study
-from experiments.experiments import SCALES, Row, Table
-from experiments.fill import Choices, fill, needs_of
+from experiments import printer, runs, study
 from experiments.measures import MEASURES
-from experiments.papers import PAPERS, choose_rows, find, items_of
+from experiments.numbers import Choices, fill, needs_of
+from experiments.papers import PAPERS, SCALES, Row, Table, choose_rows, find, items_of
 from experiments.runner import Runner
-from experiments.steps import Environment, usable
+from experiments.runs import Place
 from experiments.tune import Trainer, tune, tuned
 
 PAPER_GPUS = 8  # in a dry run at the scale of the papers, where there is none
@@ -180,11 +179,11 @@ def _seeds(text: str) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def _place(args: argparse.Namespace) -> Environment:
+def _place(args: argparse.Namespace) -> Place:
     out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
     check_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()
-    return Environment(
+    return Place(
         plugin=Path(args.user_dir).absolute() if args.user_dir else None,
         out=out,
         data=args.data.absolute() if args.data else data,
@@ -204,7 +203,8 @@ def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner
     needs = needs_of(item, rows, choices)
     found = runner.run_all([run for need in needs for run in need.runs])
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
-    filled = fill(item, rows, choices, found, runner)
+    filled = fill(item, rows, choices, found, runner.heads)
+    filled = study.marked(item, filled, found, choices, runner.place)
     if runner.collect and not found:
         print("nothing is finished yet\n", flush=True)
         return False
@@ -226,7 +226,7 @@ def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner
 
 
 def _dry_run(
-    items: Sequence[Table], names: str | None, choices: Choices, place: Environment, gpus: int
+    items: Sequence[Table], names: str | None, choices: Choices, place: Place, gpus: int
 ) -> int:
     """Print the commands of all runs, ready to paste."""
     python, folder = sys.executable, str(Path(sys.executable).parent)
@@ -241,11 +241,11 @@ def _dry_run(
                 print(f"#   {run.name}: as above")
                 continue
             seen.add(run)
-            here = replace(place, gpus=usable(run.batches, gpus))
+            here = replace(place, gpus=run.gpus(gpus))
             print(f"\n# {run.name}")
-            for step in (steps.prepare(run, here), *steps.carry_out(run, here)):
+            for step in (runs.prepare(run, here), runs.carry_out(run, here)):
                 print(step.shell())
         here = replace(place, gpus=gpus)
-        analyses = [steps.analyze(need, here).shell() for need in needs if need.heads]
+        analyses = [runs.analyze(need, here).shell() for need in needs if need.heads]
         print(*dict.fromkeys(analyses), "", sep="\n")
     return 0

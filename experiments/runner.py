@@ -1,139 +1,201 @@
 """Carries out runs: skips finished ones, resumes interrupted ones, keeps results."""
 
 import contextlib
-import math
 import os
 import signal
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL, STDOUT
 
 import torch
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import read_json, write_json
-from diverse_mha.common.processes import cores, import_path, sole_use
+from diverse_mha.common.errors import UserError, describe_os_error
+from diverse_mha.common.files import ROOT, read_json, write_json
+from diverse_mha.common.processes import Command, cores, end, import_path, sole_use, stoppable
 from diverse_mha.evaluation.average import newest_checkpoints
-from diverse_mha.training.log import status_of
-from experiments import results, steps
-from experiments.measures import MEASURES
-from experiments.plan import Need, Run
-from experiments.process import (
-    exit_code,
-    failure_told,
-    last_line,
-    pause,
-    say,
-    side_by_side,
-    start_logged,
-)
-from experiments.results import LOG, RESULT
-from experiments.steps import Environment, Step, usable
+from experiments import runs
+from experiments.numbers import RESULT, collect, read, summary
+from experiments.runs import Need, Place, Run, Step
+
+LOG = "log.txt"  # the commands and all they print
+#: Yields each command that it waits for, or None to wait a moment.
+Task = Iterator[Command | None]
+
+
+def side_by_side(tasks: Iterable[Task], jobs: int) -> None:
+    """Carry out tasks in order, at most ``jobs`` at a time.
+
+    After a signal or an error that no task expects, all commands end.
+    """
+    waiting, running = iter(tasks), {}
+    with stoppable() as check:
+        try:
+            while True:
+                for task, command in list(running.items()):
+                    if command is None or command.ended():
+                        _advance(task, running)
+                while len(running) < jobs and (task := next(waiting, None)) is not None:
+                    _advance(task, running)
+                if not running:
+                    return
+                check()
+                time.sleep(0.02)
+        finally:
+            end([command for command in running.values() if command is not None])
+            for task in running:
+                task.close()  # lets locks go
+
+
+def _advance(task: Task, running: dict[Task, Command | None]) -> None:
+    command = running.pop(task, None)
+    with contextlib.suppress(StopIteration):
+        command = next(task)
+        running[task] = command
+
+
+def start_logged(step: Step, log: Path, jobs: int = 1) -> Command:
+    """Start a command in the project's folder; its output is appended to a log."""
+    environment = os.environ | {"DIVERSE_MHA_PYTHON": sys.executable} | import_path()
+    if jobs > 1:  # each command gets its share of the cores
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, cores() // jobs)))
+    program, *words = step.words
+    words = [sys.executable if program == "python" else program, *words]
+    with log.open("ab") as output:
+        output.write(f"\n$ {' '.join(words)}\n".encode())
+        output.flush()
+        return Command(
+            words, cwd=ROOT, env=environment, stdin=DEVNULL, stdout=output, stderr=STDOUT
+        )
+
+
+def check_ended(step: Step, command: Command, log: Path) -> None:
+    """Raise an error with the last error, or else line, of a log if the command failed."""
+    if not command.code:
+        return
+    last = ("\n" + log.read_text(encoding="utf-8", errors="replace")).rpartition("\n$ ")[2]
+    lines = [line.strip() for line in last.splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    number = command.code - 128
+    by_signal = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
+    text = (errors or lines or [""])[-1][:300]
+    raise UserError(f"{step.name} ended with exit code {command.code}{by_signal}: {text}; "
+                    f"log: {log}")  # fmt: skip
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+@contextlib.contextmanager
+def failure_told(head: str) -> Iterator[None]:
+    """Turn a failure into one line that begins with ``head``."""
+    try:
+        yield
+    except UserError as error:
+        say(f"{head}FAILED: {error}")
+    except OSError as error:
+        say(f"{head}FAILED: {describe_os_error(error)}")
 
 
 @dataclass
 class Runner:
     """Carries out runs."""
 
-    place: Environment
+    place: Place
     jobs: int = 1  # runs at a time
     collect: bool = False  # train and measure nothing; return existing results
+    start: Callable[[Step, Path, int], Command] = start_logged
     _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # cache
 
-    def run_all(self, runs: Sequence[Run]) -> dict[Run, dict]:
+    def run_all(self, wanted: Sequence[Run]) -> dict[Run, dict]:
         """Carry out runs in order, each once, and return the results of those that succeed."""
-        distinct, found = list(dict.fromkeys(runs)), {}
+        distinct, found = list(dict.fromkeys(wanted)), {}
         if self.collect:
             for run in distinct:
                 with failure_told(f"{run.name}: "):
-                    if (result := self._result(run)) is not None:
+                    if (result := self.result(run)) is not None:
                         found[run] = result
             say(f"{len(found)} of {len(distinct)} runs are finished")
             return found
         heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
-        tasks = [partial(self._run, r, h, found) for r, h in zip(distinct, heads, strict=True)]
-        side_by_side(tasks, self.jobs)
+        side_by_side(
+            (self._run(r, h, found) for r, h in zip(distinct, heads, strict=True)), self.jobs
+        )
         return {run: found[run] for run in distinct if run in found}
 
     def measure(self, needs: Sequence[Need]) -> None:
         """Measure the heads of finished runs, unless that is done or results are collected."""
-        if self.collect:
-            return
-        by_file = {steps.heads_file(need, self.place): need for need in needs}
-        waiting = [need for need in by_file.values() if not self.is_measured(need)]
-        side_by_side([partial(self._measure, need) for need in waiting], self.jobs)
+        if not self.collect:
+            by_file = {need.file(self.place): need for need in needs}
+            waiting = [need for need in by_file.values() if not self.is_measured(need)]
+            side_by_side(map(self._measure, waiting), self.jobs)
 
     def is_measured(self, need: Need) -> bool:
         """Return True if the heads are measured and, unless collecting, newer than checkpoints."""
-        output = steps.heads_file(need, self.place)
+        output = need.file(self.place)
         if self.collect:
             return output.is_file()
-        checkpoints = [steps.checkpoint(run, self.place) for run in need.runs]
+        checkpoints = [run.model(self.place) for run in need.runs]
         newest = max((path.stat().st_mtime for path in checkpoints if path.is_file()), default=0)
         return output.is_file() and output.stat().st_mtime >= newest
 
     def heads(self, need: Need) -> dict | None:
         """Return what :meth:`measure` wrote; None if it is missing or damaged."""
-        file = steps.heads_file(need, self.place)
+        file = need.file(self.place)
         if file not in self._heads and self.is_measured(need):
             self._heads[file] = None
             with failure_told(f"      {need.run.name}: "):
                 self._heads[file] = read_json(file, "delete it and give the command again")
         return self._heads.get(file)
 
-    def _result(self, run: Run) -> dict | None:
-        return results.read(run.folder(self.place.out) / RESULT)
+    def result(self, run: Run) -> dict | None:
+        """Return the result of a finished run."""
+        return read(run.folder(self.place.out) / RESULT)
 
-    def _run(self, run: Run, head: str, found: dict[Run, dict]) -> None:
+    def _run(self, run: Run, head: str, found: dict[Run, dict]) -> Task:
         """Carry out a run and add its result to ``found``."""
         with failure_told(head):
-            if (result := self._result(run)) is not None:
+            folder = run.folder(self.place.out)
+            if (result := self.result(run)) is not None:
                 say(head + f"{summary(result)} (already done)")
             else:
-                say(f"{head}started; log: {run.folder(self.place.out) / LOG}")
-                with sole_use(run.folder(self.place.out)):
-                    result = self._carry_out(run)
+                say(f"{head}started; log: {folder / LOG}")
+                with sole_use(folder):
+                    yield from self._prepare(run)
+                    result = yield from self._carry_out(run, folder)
                 say(head + f"{summary(result)}, {sum(result['seconds'].values()):.0f} s")
             found[run] = result
 
-    def _carry_out(self, run: Run) -> dict:
-        folder = run.folder(self.place.out)
-        self._prepare(run)
-        seconds, commands = defaultdict(float), []
-        place = replace(self.place, gpus=self._gpus(run))
-        trained = status_of(folder).finished
-        averaged = trained and steps.checkpoint(run, place).is_file()  # its inputs may be gone
-        done = {"train": trained, "average": averaged}
-        for step in steps.carry_out(run, place):
-            commands.append(step.shell())
-            if not done.get(step.name):
-                start = time.monotonic()
-                self._execute(step, folder / LOG)
-                seconds[step.name] += time.monotonic() - start
-        result = results.collect(run, folder, seconds, commands, place.gpus)
+    def _carry_out(self, run: Run, folder: Path) -> Iterator:
+        place, begun = self._place(run), time.monotonic()
+        step = runs.carry_out(run, place)
+        yield from self._execute(step, folder / LOG)
+        seconds = time.monotonic() - begun
+        result = collect(run, folder, seconds, step.shell(), place.gpus)
         write_json(folder / RESULT, result)
         self._tidy(run, folder)
         return result
 
-    def _gpus(self, run: Run) -> int:
-        return 0 if run.scale == "smoke" else usable(run.batches, torch.cuda.device_count())
+    def _place(self, run: Run) -> Place:
+        return replace(self.place, gpus=run.gpus(torch.cuda.device_count()))
 
-    def _prepare(self, run: Run) -> None:
+    def _prepare(self, run: Run) -> Task:
+        """Prepare a corpus, one at a time: some are made from another."""
         logs = self.place.out / run.scale / "data"
         with contextlib.ExitStack() as held:
-            while True:  # one corpus at a time: some are made from another
+            while True:
                 try:
                     held.enter_context(sole_use(logs))
                     break
                 except UserError:
-                    pause(0.2)
-            if not steps.data_folder(run, self.place).is_dir():
+                    yield None
+            if not run.data(self.place).is_dir():
                 log = logs / f"{run.corpus.partition('/')[0]}.log"
-                self._execute(steps.prepare(run, self.place), log)
+                yield from self._execute(runs.prepare(run, self.place), log)
 
     def _tidy(self, run: Run, folder: Path) -> None:
         """Remove the checkpoints of an average."""
@@ -143,40 +205,12 @@ class Runner:
                 for path in newest_checkpoints(folder, pipeline.average, pipeline.average_by):
                     path.unlink()
 
-    def _measure(self, need: Need) -> None:
-        place = replace(self.place, gpus=self._gpus(need.run))
+    def _measure(self, need: Need) -> Task:
         with failure_told(f"      {need.run.name}: "):
-            step = steps.analyze(need, place)
-            self._execute(step, need.run.folder(place.out) / "heads.log")
+            step = runs.analyze(need, self._place(need.run))
+            yield from self._execute(step, need.run.folder(self.place.out) / "heads.log")
 
-    def _execute(self, step: Step, log: Path) -> None:
-        """Carry out a step."""
-        environment = {"DIVERSE_MHA_PYTHON": sys.executable, **import_path()}
-        if self.jobs > 1:  # each command gets its share of the cores
-            threads = max(1, cores() // self.jobs)
-            environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", str(threads))
-        program, *words = step.words
-        program = sys.executable if program == "python" else program
-        if code := exit_code(start_logged([program, *words], log, environment)):
-            said = last_line(log).removeprefix("error: ")
-            number = code - 128
-            by_signal = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
-            raise UserError(
-                f"{step.name} ended with exit code {code}{by_signal}: {said[:300]}; log: {log}"
-            )
-
-
-def summary(result: dict) -> str:
-    """Return a run's score in a few words; that of validation for a training alone."""
-    if "validation" in result:
-        diverged = math.isinf(result["validation"])
-        return "diverged" if diverged else f"validation {abs(result['validation']):.4f}"
-    for name, words in (
-        ("accuracy", "accuracy {:.2f} %"),
-        ("perplexity", "test perplexity {:.2f}"),
-        ("bleu", "BLEU {:.2f}, sacreBLEU {:.2f}"),
-    ):
-        score = MEASURES[name].read(result)
-        if score is not None:
-            return words.format(score, MEASURES["sacrebleu"].read(result))
-    return "finished"
+    def _execute(self, step: Step, log: Path) -> Task:
+        command = self.start(step, log, self.jobs)
+        yield command
+        check_ended(step, command, log)

@@ -1,20 +1,18 @@
-"""Tests of a study's rows against its baseline."""
+"""Tests of a table's rows against its baseline, as ``diverse-mha compare`` tests systems."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.evaluation.comparison.runs import Scored, scores_of
 from diverse_mha.evaluation.comparison.systems import System, compare_systems, lay_out, to_json
-from experiments import steps
-from experiments.experiments import Row, Table
-from experiments.fill import Choices
-from experiments.plan import Run
+from experiments.numbers import RESULT, Choices, Filled, valid_nll
+from experiments.papers import Row, Table
 from experiments.printer import caveats, write_all
-from experiments.process import failure_told
-from experiments.results import RESULT, valid_nll
-from experiments.steps import Environment
+from experiments.runner import failure_told
+from experiments.runs import Place, Run
 
 VALID = "valid nll"
 VALID_STEP = 0.001  # fairseq logs it to three decimals
@@ -25,55 +23,72 @@ VALID_NOTE = (
 
 
 def runs_by_row(
-    table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict]
+    table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict], column: int = 0
 ) -> dict[Row, list[Run]]:
-    """Return the finished runs of each row, in the order of the seeds."""
-    return {
-        row: [
-            run
-            for run in (choices.run(row.cells[0].experiment, table, s) for s in choices.seeds)
-            if run in found
-        ]
-        for row in rows
+    """Return the finished runs of each row in a column, in the order of the seeds."""
+    cells = {row: row.cells[column] for row in rows}
+    cells = {row: cell for row, cell in cells.items() if cell and cell.experiment}
+    planned = {
+        row: [choices.run(cell.experiment, table, seed) for seed in choices.seeds]
+        for row, cell in cells.items()
     }
+    return {row: [run for run in runs if run in found] for row, runs in planned.items()}
 
 
-def tested_rows(
-    table: Table, finished: Mapping[Row, list[Run]], found: Mapping[Run, dict], place: Environment
+def compared(
+    finished: Mapping[Row, list[Run]], found: Mapping[Run, dict], place: Place
 ) -> list[System]:
-    """Compare rows with the baseline, by test scores and by the validation's token loss.
+    """Compare rows with the first, by test scores and by the validation's token loss.
 
-    Skips runs without scores, with one line each.
-
-    Returns:
-        The baseline and the others; empty if the baseline or all others are missing.
+    Skips runs without scores, with one line each; empty if fewer than two rows are left.
     """
     scored: dict[Row, list[Scored]] = {}
-    for row, runs in finished.items():
-        for run in runs:
-            with failure_told(f"      tests without {run.name}: "):
-                one = _scored(run, found[run], place)
-                scored.setdefault(row, []).append(one)
-    ordered = sorted(scored, key=lambda row: row.name != table.baseline)
-    if len(ordered) < 2 or ordered[0].name != table.baseline:
+    for row, run in ((row, run) for row, runs in finished.items() for run in runs):
+        with failure_told(f"      tests without {run.name}: "):
+            scored.setdefault(row, []).append(_scored(run, found[run], place))
+    if len(scored) < 2 or next(iter(scored)) is not next(iter(finished)):
         return []
-    systems = [System(row.label, tuple(scored[row])) for row in ordered]
-    return compare_systems(
-        systems, steps={VALID: VALID_STEP}, own=(VALID, "perplexity", "accuracy")
-    )
+    systems = [System(row.label, tuple(scores)) for row, scores in scored.items()]
+    own = (VALID, "perplexity", "accuracy")
+    return compare_systems(systems, steps={VALID: VALID_STEP}, own=own)
 
 
-def _scored(run: Run, result: Mapping, place: Environment) -> Scored:
+def _scored(run: Run, result: Mapping, place: Place) -> Scored:
     """Return a run's scores from its result, since its folder may hold other ones."""
-    folder, reference = run.folder(place.out), None
-    file = steps.test_file(run, place)
+    folder, file, reference = run.folder(place.out), run.test_file(place), None
     if file.stem not in result["scores"]:
         raise UserError(f"{folder / RESULT}: has no score on the test set; delete it and run again")
     if run.pipeline.kind == "translation":
-        reference = steps.data_folder(run, place).parent / "raw" / f"test.{run.languages[1]}"
+        reference = run.data(place).parent / "raw" / f"test.{run.languages[1]}"
     scores, *rest = scores_of(file, result["scores"][file.stem], reference)
     loss = valid_nll(run, folder)
     return Scored(str(folder), run.seed, scores | ({} if loss is None else {VALID: loss}), *rest)
+
+
+def marked(
+    table: Table, filled: Filled, found: Mapping[Run, dict], choices: Choices, place: Place
+) -> Filled:
+    """Mark BLEU that differs from the row above with the method ``baseline``."""
+    rows = {row: list(numbers) for row, numbers in filled}
+    for column in range(len(table.columns)):
+        finished = runs_by_row(table, [*rows], choices, found, column)
+        blocks: list[dict[Row, list[Run]]] = []
+        for row, runs in finished.items():
+            cell = row.cells[column]
+            if cell.measure == "bleu" and runs:
+                if cell.experiment.method == "baseline":
+                    blocks.append({})
+                if blocks:
+                    blocks[-1][row] = runs
+        for block in blocks:
+            with failure_told("      marks: "):
+                systems = compared(block, found, place)
+                for row, system in zip(block, systems, strict=False):
+                    test = system.measures["BLEU"].difference
+                    if test is not None and test.p is not None and test.p < 0.05:
+                        mark = "*" * (1 + (test.p < 0.01)) + ("" if test.over_seeds else "†")
+                        rows[row][column] = replace(rows[row][column], mark=f" {mark}")
+    return [*rows.items()]
 
 
 def report(
@@ -81,28 +96,27 @@ def report(
     rows: Sequence[Row],
     found: Mapping[Run, dict],
     choices: Choices,
-    place: Environment,
+    place: Place,
     to: Path,
 ) -> list[Path]:
     """Print the tests of a study's rows and return their files, beside ``to``."""
-    finished = runs_by_row(table, rows, choices, found)
-    systems, files = [], []
     for earlier in to.parent.glob(f"{to.name}.tests.*"):  # of other rows or seeds
         earlier.unlink()
-    if table.baseline not in (row.name for row in finished):
+    ordered = sorted(rows, key=lambda row: row.name != table.baseline)
+    if ordered[0].name != table.baseline:
         print(f"no tests: they are against the row {table.baseline}, which is not asked for")
+        return []
     with failure_told("      tests: "):
-        systems = tested_rows(table, finished, found, place)
-    if systems:
-        tests = lay_out_tests(table, systems, choices)
-        print("\n" + to_text(tests))
-        content = {"systems": to_json(systems)}
-        files += write_all(tests, to.parent, f"{to.name}.tests", content)
-    return files
+        systems = compared(runs_by_row(table, ordered, choices, found), found, place)
+        if systems:
+            tests = lay_out_tests(table, systems, choices)
+            print("\n" + to_text(tests))
+            return write_all(tests, to.parent, f"{to.name}.tests", {"systems": to_json(systems)})
+    return []
 
 
 def lay_out_tests(table: Table, systems: Sequence[System], choices: Choices) -> Layout:
-    """Lay out the systems of :func:`tested_rows`."""
+    """Lay out the systems of :func:`compared`."""
     return lay_out(
         systems,
         f"{table.title}: is the difference more than chance?",

@@ -8,7 +8,7 @@ written.
 import itertools
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -19,12 +19,11 @@ from diverse_mha.common.options import split_list
 from diverse_mha.common.tables import Layout, to_text, write_texts
 from diverse_mha.training.compose import lookup, read_words
 from diverse_mha.training.log import TRAIN_LOG, read_log, status_of
-from experiments import steps
-from experiments.experiments import Row, Table
-from experiments.fill import Choices
-from experiments.plan import PLACES, Run
-from experiments.results import LOG, best_validation
-from experiments.runner import Runner
+from experiments import runs
+from experiments.numbers import Choices, best_validation
+from experiments.papers import Row, Table
+from experiments.runner import LOG, Runner
+from experiments.runs import PLACES, Run
 
 #: Short names; of others the recipe's group with such a key is taken.
 SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
@@ -37,24 +36,22 @@ class Trainer(Runner):
     That of a training which diverges is infinite.
     """
 
-    def _result(self, run: Run) -> dict | None:
+    def result(self, run: Run) -> dict | None:
+        """Return the validation score of a finished training."""
         log = run.folder(self.place.out) / TRAIN_LOG
         if not status_of(log.parent).finished:
             return None
         return {"validation": validation(run, log), "seconds": {}, "scores": {}}
 
-    def _carry_out(self, run: Run) -> dict:
-        self._prepare(run)
-        step = steps.train(run, replace(self.place, gpus=self._gpus(run)))
-        folder = run.folder(self.place.out)
+    def _carry_out(self, run: Run, folder: Path) -> Iterator:
         begun = time.monotonic()
         try:
-            self._execute(step, folder / LOG)
+            yield from self._execute(runs.train(run, self._place(run)), folder / LOG)
         except UserError:
             if not status_of(folder).diverged:
                 raise
             return {"validation": math.inf, "seconds": {"train": time.monotonic() - begun}}
-        if (result := self._result(run)) is None:
+        if (result := self.result(run)) is None:
             raise UserError(f"{folder / TRAIN_LOG}: the training has not ended; run again")
         self._tidy(run, folder)
         return result | {"seconds": {"train": time.monotonic() - begun}}
@@ -125,8 +122,7 @@ def tune(
             continue
         tried = [(row, best[row.name] | {key: value}) for value in values for row in rows]
         by_seed = [(seed, *one) for seed in choices.seeds for one in tried]
-        runs = [_run(table, row, settings, choices, seed) for seed, row, settings in by_seed]
-        found = runner.run_all(runs)
+        found = runner.run_all([_run(table, r, s, choices, seed) for seed, r, s in by_seed])
         for row, settings in tried:
             mine = [_run(table, row, settings, choices, seed) for seed in choices.seeds]
             if found.keys() >= set(mine):

@@ -19,12 +19,10 @@ from diverse_mha.common.files import ROOT, write_files
 from diverse_mha.common.tables import csv_text
 from diverse_mha.evaluation.comparison.runs import Scored, scores_of
 from diverse_mha.training.log import read_log
-from experiments.experiments import Row, Table
-from experiments.fill import Choices
 from experiments.measures import MEASURES
-from experiments.papers import PAPERS
-from experiments.plan import Run
-from experiments.results import valid_nll
+from experiments.numbers import Choices, valid_nll
+from experiments.papers import PAPERS, Row, Table
+from experiments.runs import Run
 
 ARCHIVE, RUNS, CURVES = (ROOT / "results" / n for n in ("runs.tar.xz", "runs.csv", "curves.csv"))
 #: What is packed of a run, and of its translations of other test sets.

@@ -44,6 +44,10 @@ once() { # OUTPUT INPUT COMMAND...: a step that is skipped if it made OUTPUT fro
         once "$model" "$run/checkpoint_last.pt" bash "${at}scripts/average.sh" "$run" \
             --last "$average" --by "$average_by" --output "$model"
     fi
-    once "$result" "$model" bash "${at}scripts/$evaluate" "$model" "$data" ${options[@]+"${options[@]}"}
+    for name in "${results[@]}"; do
+        result=$run/$name.json
+        once "$result" "$model" bash "${at}scripts/$evaluate" "$model" "$data" \
+            ${options[@]+"${options[@]}"} ${subset:+"$subset" "$name"} --output "$result"
+    done
     [[ -n $print ]] || "$python" -m diverse_mha.training.run_values --score "$score" "$result"
 }

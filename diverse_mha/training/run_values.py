@@ -32,11 +32,11 @@ examples:
   bash scripts/run.sh multi30k_small method=hsic checkpoint.save_dir=runs/hsic
   bash scripts/run.sh wmt14_en_de_google method=coda size=base
 """
-#: By kind of model: script of the evaluation and suffix of its result.
+#: By kind of model: script of the evaluation and names of its results, the test set's last.
 _EVALUATIONS = {
-    "translation": ("evaluate.sh", "test"),
-    "language_model": ("evaluate-lm.sh", "test"),
-    "classifier": ("evaluate-classifier.sh", "accuracy"),
+    "translation": ("evaluate.sh", ["test"]),
+    "language_model": ("evaluate-lm.sh", ["valid", "test"]),
+    "classifier": ("evaluate-classifier.sh", ["accuracy"]),
 }
 _CHOICE = re.compile(r"\$\{hydra:runtime\.choices\.(\w+)\}")
 
@@ -67,7 +67,7 @@ def values(words: Sequence[str]) -> dict[str, object]:
         raise UserError(f"--from {own.source}: has no effect with task.data; prepare in --data")
     prepare = [] if "task.data" in given else _prepare(pipeline, Path(data), own)
     model = f"{run}/{'averaged' if pipeline.average else 'checkpoint_best'}.pt"
-    script, suffix = _EVALUATIONS[pipeline.kind]
+    script, results = _EVALUATIONS[pipeline.kind]
     time = (job.recipe.get("scoring") or {}).get("time")
     takes = f" (as the recipe is: {time})" if time else ""
     return {
@@ -81,7 +81,8 @@ def values(words: Sequence[str]) -> dict[str, object]:
         "model": model,
         "evaluate": script,
         "options": [*_languages(job, pipeline), *pipeline.options, *_everywhere(job)],
-        "result": f"{model.removesuffix('.pt')}.{suffix}.json",
+        "results": results,
+        "subset": "--subset" if pipeline.kind == "language_model" else "",
         "score": pipeline.score,
         "print": "yes" if own.print else "",
     }

@@ -1,18 +1,56 @@
 """What the tests of the tables share."""
 
+import json
+
 import pytest
 
-from experiments.experiments import Experiment
-from experiments.plan import plan
-from experiments.steps import Environment, data_folder
+from diverse_mha.common.errors import UserError
+from experiments.papers import Experiment
+from experiments.runs import Place, plan
 
 #: What a training leaves that has not ended.
 LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
+DONE = "done training in 3.0 seconds\n"
+
+
+class Ended:
+    """A command that has ended."""
+
+    code = 0
+
+    def ended(self):
+        return True
+
+
+class Stand:
+    """Stands in for the commands: a run leaves a log and a score."""
+
+    def __init__(self, failing="no such name"):
+        self.started, self.failing = [], failing
+
+    def __call__(self, step, log, jobs):
+        self.started.append((step.name, log.parent.name))
+        if step.name == "run":
+            if self.failing in log.parent.name:
+                raise UserError("run ended with exit code 1: why")
+            with (log.parent / "train.log").open("a") as file:
+                file.write(LOG)
+            (log.parent / "test.json").write_text(json.dumps({"perplexity": 12.5}))
+        return Ended()
+
+    @property
+    def names(self):
+        return [name for name, _ in self.started]
+
+
+@pytest.fixture
+def start():
+    return Stand()
 
 
 @pytest.fixture
 def place(tmp_path):
-    return Environment(out=tmp_path / "out", data=tmp_path / "data")
+    return Place(out=tmp_path / "out", data=tmp_path / "data")
 
 
 @pytest.fixture
@@ -20,7 +58,7 @@ def runs(place):
     """Four runs, and the data that they are trained on."""
     methods = ("baseline", "drophead", "hsic", "orthogonality")
     found = [plan(Experiment("ptb", method=method), "smoke") for method in methods]
-    data = data_folder(found[0], place)
+    data = found[0].data(place)
     data.mkdir(parents=True)
     (data / "dict.txt").write_text("a 1\n")
     return found

@@ -3,12 +3,9 @@
 from dataclasses import replace
 
 from diverse_mha.training.compose import lookup
-from experiments.experiments import Experiment
-from experiments.fill import Choices, needs_of
-from experiments.papers import find
-from experiments.plan import fingerprint, plan
-from experiments.results import best_validation
-from experiments.steps import usable
+from experiments.numbers import Choices, best_validation, needs_of
+from experiments.papers import Experiment, find
+from experiments.runs import fingerprint, plan
 
 
 def runs(paper, table, scale="smoke", **choices):
@@ -113,12 +110,17 @@ def test_coda_recipes_give_plain_baselines():
 
 
 def test_the_effective_batch_is_kept_whatever_the_number_of_gpus():
+    whole = plan(Experiment("ptb"), "small")
     for batches in (1, 2, 8, 16, 12):
+        composed = {"optimization": {"update_freq": [batches]}}
+        run = replace(whole, composed=composed)
         for gpus in range(1, 17):
-            assert batches % usable(batches, gpus) == 0
-            assert 1 <= usable(batches, gpus) <= gpus
-        assert usable(batches, 0) == 0, "the CPU"
-    assert usable(2, 8) == 2 and usable(12, 8) == 6 and usable(16, 8) == 8
+            assert batches % run.gpus(gpus) == 0
+            assert 1 <= run.gpus(gpus) <= gpus
+        assert run.gpus(0) == 0, "the CPU"
+        assert replace(run, scale="smoke").gpus(8) == 0
+        expected = {1: 1, 2: 2, 8: 8, 16: 8, 12: 6}
+        assert run.gpus(8) == expected[batches]
 
 
 def test_a_trial_averages_nothing_and_is_another_run():

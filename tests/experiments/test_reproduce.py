@@ -1,6 +1,7 @@
 """The command: listing, dry runs, refusals."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,8 +9,9 @@ import torch
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
 from diverse_mha.training import train
-from experiments import runner
+from diverse_mha.training.run_values import values
 from experiments.measures import MEASURES
+from experiments.numbers import summary
 from experiments.papers import PAPERS
 
 
@@ -28,16 +30,15 @@ def test_listing_shows_every_table_with_its_scales(capsys):
 def test_dry_run_prints_commands_for_eight_gpus(capsys, tmp_path):
     assert reproduce("li2021", "5", "--scale", "paper", "--dry-run", "--out", str(tmp_path)) == 0
     out = capsys.readouterr().out
-    lines = [line for line in out.splitlines() if line.startswith("bash scripts/train.sh")]
+    lines = [line for line in out.splitlines() if line.startswith("bash scripts/run.sh")]
     assert len(lines) == 16
     big = next(
         line
         for line in lines
         if "size=big method=disagreement_em_routing" in line and "zh_en" in line
     )
-    assert "--processes 8 --config configs/wmt17_zh_en.yaml" in big
+    assert "scripts/run.sh wmt17_zh_en --processes 8 " in big
     assert "bash data-prep/prepare-wmt14-en-de.sh" in out
-    assert "scripts/evaluate.sh" in out and "--beam 4 --lenpen 0.6" in out
     assert list(tmp_path.iterdir()) == []
 
 
@@ -56,10 +57,11 @@ def test_without_gpus_the_commands_say_so(scale, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8 if scale == "smoke" else 0)
     reproduce("yun2021", "7", "--scale", scale, "--dry-run")
     out = capsys.readouterr().out.splitlines()
-    train = [line for line in out if "scripts/train.sh" in line]
-    evaluate = [line for line in out if "scripts/evaluate-lm.sh" in line]
-    assert len(train) == 5 and all("common.cpu=true" in line for line in train)
-    assert len(evaluate) == 10 and all(" --cpu " in line for line in evaluate)
+    runs = [shlex.split(line)[2:] for line in out if "scripts/run.sh" in line]
+    assert len(runs) == 5 and all(
+        {"common.cpu=true", "++common.cpu=true"} & {*words} for words in runs
+    )
+    assert all("--cpu" in values(words)["options"] for words in runs)
     assert not any("--processes" in line for line in out)
 
 
@@ -67,21 +69,22 @@ def test_zheng_et_al_average_and_split_compounds_on_the_gpus_there_are(capsys, m
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     reproduce("zheng2021", "2", "--scale", "paper", "--dry-run")
     lines = capsys.readouterr().out.splitlines()
-    wmt14, iwslt14, *_ = (line for line in lines if "scripts/train.sh" in line)
-    assert "--processes 4" in wmt14, "which scripts/train.sh divides the batch by"
-    assert "--processes 2" in iwslt14, "it has two batches"
-    average = [line for line in lines if line.startswith("bash scripts/average.sh")]
-    assert len(average) == 2 and all("--last 10 --by update" in line for line in average)
-    scored = [line for line in lines if "scripts/evaluate.sh" in line]
-    assert len(scored) == 4 and all(" --compound-split " in line for line in scored)
-    assert sum("averaged.pt data/wmt14-en-de-google/bin" in line for line in scored) == 2
+    runs = [shlex.split(line)[2:] for line in lines if "scripts/run.sh" in line]
+    assert runs[0][:3] == ["wmt14_en_de_google", "--processes", "4"], "which divides the batch"
+    assert runs[1][:3] == ["iwslt14_de_en", "--processes", "2"], "it has two batches"
+    told = [values(words) for words in runs]
+    averages = [one for one in told if (one["average"], one["average_by"]) == (10, "update")]
+    assert len(told) == 4 and len(averages) == 2
+    assert all("--compound-split" in one["options"] for one in told)
+    assert all(one["data"] == "data/wmt14-en-de-google/bin" for one in averages)
+    assert all(Path(one["model"]).name == "averaged.pt" for one in averages)
 
 
 def test_bleu_is_the_one_with_compounds_split_where_there_is_one():
     test = {"tokenised_bleu": 27.0, "tokenised_signature": "tok:none"}
     assert MEASURES["bleu"].read({"scores": {"test": test}}) == 27.0
     test |= {"compound_split_bleu": 27.4, "sacrebleu": 26.0}
-    assert runner.summary({"scores": {"test": test}}).startswith("BLEU 27.40")
+    assert summary({"scores": {"test": test}}).startswith("BLEU 27.40")
 
 
 def test_dry_run_measures_heads_where_a_cell_asks_for_it(capsys):
@@ -96,9 +99,9 @@ def test_dry_run_measures_heads_where_a_cell_asks_for_it(capsys):
 def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
     assert reproduce("all", "--scale", scale, "--dry-run") == 0
     out = capsys.readouterr().out
-    commands = [shlex.split(x) for x in out.splitlines() if x.startswith("bash scripts/train.sh")]
+    commands = [shlex.split(x) for x in out.splitlines() if x.startswith("bash scripts/run.sh")]
     assert len(commands) > 60
-    jobs = [train.parse(words[2:]) for words in commands]
+    jobs = [train.parse(values(words[2:])["train"]) for words in commands]
     assert all(job.setting("task", "data") for job in jobs)
     folders = [job.setting("checkpoint", "save_dir") for job in jobs]
     assert all(folders)
@@ -151,14 +154,13 @@ def test_a_plugin_is_handed_on_to_every_command(tmp_path, monkeypatch, capsys):
     words = ["yun2021", "5", "--scale", "small", "--rows", "baseline", "--dry-run"]
     assert reproduce(*words, "--user-dir", "handed") == 0
     lines = capsys.readouterr().out.splitlines()
-    train, evaluate, analyze = (
-        next(line for line in lines if sign in line)
-        for sign in ("scripts/train.sh", "scripts/evaluate.sh", " analyze ")
+    run, analyze = (
+        next(line for line in lines if sign in line) for sign in ("scripts/run.sh", " analyze ")
     )
-    assert f"common.user_dir={tmp_path}/handed" in train
     assert (
-        f"--user-dir {tmp_path}/handed" in evaluate and f"--user-dir {tmp_path}/handed" in analyze
+        f"common.user_dir={tmp_path}/handed" in run and f"--user-dir {tmp_path}/handed" in analyze
     )
+    assert f"{tmp_path}/handed" in values(shlex.split(run)[2:])["options"]
     with pytest.raises(UserError, match="--user-dir .*json: another package has this name"):
         (tmp_path / "json").mkdir()
         (tmp_path / "json/__init__.py").touch()

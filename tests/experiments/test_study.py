@@ -8,10 +8,9 @@ from sacrebleu.metrics import BLEU
 
 from diverse_mha.common.tables import to_text
 from experiments import study
-from experiments.fill import Choices, Number
+from experiments.numbers import Choices, Number
 from experiments.papers import PAPERS
 from experiments.printer import SMALL, SMOKE, lay_out
-from experiments.steps import data_folder
 
 TABLE = PAPERS["study"]["translation"]
 CHOICES = Choices("smoke", (1, 2, 3))
@@ -39,7 +38,7 @@ def found(rows, place):
         seeds = {"baseline": (1, 2, 3), "out": (1, 2), "coda": (3,)}[row.name]
         for seed in seeds:
             run = CHOICES.run(row.cells[0].experiment, TABLE, seed)
-            raw = data_folder(run, place).parent / "raw/test.qo"
+            raw = run.data(place).parent / "raw/test.qo"
             raw.parent.mkdir(parents=True, exist_ok=True)
             raw.write_text("\n".join(reference) + "\n")
             folder = run.folder(place.out)
@@ -72,7 +71,7 @@ def filled(rows):
 
 def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     finished = study.runs_by_row(TABLE, rows, CHOICES, found)
-    systems = study.tested_rows(TABLE, finished, found, place)
+    systems = study.compared(finished, found, place)
     assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
     counts = {row.label: len(runs) for row, runs in finished.items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
@@ -108,4 +107,28 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
 def test_without_the_baseline_there_is_no_test(rows, place, found):
     others = {run: result for run, result in found.items() if "baseline" not in run.name}
     finished = study.runs_by_row(TABLE, rows, CHOICES, others)
-    assert study.tested_rows(TABLE, finished, others, place) == []
+    assert study.compared(finished, others, place) == []
+
+
+def test_bleu_that_differs_from_the_baseline_above_is_marked(rows, place, found):
+    columns = ("BLEU", "parameters")
+    cells = [
+        tuple(replace(c, measure=m) for c, m in zip(r.cells, ("bleu", "parameters"), strict=False))
+        for r in rows
+    ]
+    table = replace(
+        TABLE,
+        columns=columns,
+        rows=tuple(replace(r, cells=c) for r, c in zip(rows, cells, strict=True)),
+    )
+    moved = {row.name: row for row in table.rows}
+    numbers = [(row, [Number("bleu", None, (1.0,)), None]) for row in moved.values()]
+    marked = {row.name: n[0].mark for row, n in study.marked(table, numbers, found, CHOICES, place)}
+    assert marked == {"baseline": "", "out": " **", "em": "", "coda": ""}
+    one = replace(CHOICES, seeds=(1,))
+    marked = {row.name: n[0].mark for row, n in study.marked(table, numbers, found, one, place)}
+    assert marked["out"] == " **†", "over sentences alone"
+    text = to_text(
+        lay_out(table, [(moved["out"], [Number("bleu", 1.0, (2.0,), mark=" *"), None])], CHOICES)
+    )
+    assert "2.00 *" in text and "*, **: sacreBLEU differs from the baseline above" in text

@@ -5,9 +5,8 @@ import pytest
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 from experiments import papers
-from experiments.experiments import Experiment
 from experiments.measures import MEASURES
-from experiments.papers import PAPERS, choose_rows, find
+from experiments.papers import PAPERS, Experiment, choose_rows, find
 from experiments.scales import CORPORA
 
 TABLES = [item for items in PAPERS.values() for item in items.values()]

@@ -1,13 +1,16 @@
 """Tuning: what is tried, what is chosen, what is written, and that no test set is read."""
 
 import json
+from functools import partial
 
 import pytest
 
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.status import Status
+from experiments import reproduce
 from experiments.tune import Trainer
+from tests.experiments.conftest import Ended
 from tests.integration.conftest import run
 
 TABLE = ["reproduce", "study", "ptb", "--scale", "smoke", "--updates", "4"]
@@ -28,7 +31,7 @@ def started(monkeypatch):
     """Stand in for the commands: a training leaves a log with a loss by its settings."""
     names = []
 
-    def execute(self, step, log):
+    def start(step, log, jobs):
         if step.name == "train":
             names.append(log.parent.name)
             if "lr=9" in names[-1]:
@@ -45,8 +48,9 @@ def started(monkeypatch):
             )
             (log.parent / "train.log").write_text(text)
         assert step.name in ("prepare", "train"), "no test set is read"
+        return Ended()
 
-    monkeypatch.setattr(Trainer, "_execute", execute)
+    monkeypatch.setattr(reproduce, "Trainer", partial(Trainer, start=start))
     return names
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from diverse_mha.common.status import Status
 from diverse_mha.training.log import read_log, status_of, validations
-from experiments.results import best_validation
+from experiments.numbers import best_validation
 
 
 def line(**values):

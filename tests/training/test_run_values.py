@@ -84,8 +84,8 @@ def test_the_whole_experiment_and_the_second_call(tmp_path):
     shown = [line for line in first.stdout.splitlines() if line.startswith("$ bash ")]
     assert shown == [line for line in printed.splitlines() if line.startswith("$ bash ")]
     assert len(shown) == 4 and "average.sh runs/demo/baseline --last 2 --by update" in shown[2]
-    result = tmp_path / "runs/demo/baseline/averaged.test.json"
-    assert first.stdout.splitlines()[-1].endswith(": runs/demo/baseline/averaged.test.json")
+    result = tmp_path / "runs/demo/baseline/test.json"
+    assert first.stdout.splitlines()[-1].endswith(": runs/demo/baseline/test.json")
     before = result.stat().st_mtime_ns
     second = call()
     assert second.stdout.count("(already done)") == 5 + 2, second.stdout + second.stderr

@@ -1,0 +1,186 @@
+"""The result of a run, one JSON file, and the numbers of a table from such results."""
+
+import functools
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import mean, stdev
+
+import torch
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import read_json
+from diverse_mha.common.processes import cores, processor, versions
+from diverse_mha.training.compose import lookup
+from diverse_mha.training.log import TRAIN_LOG, read_log
+from experiments.measures import MEASURES
+from experiments.papers import Cell, Experiment, Row, Table
+from experiments.runs import Need, Run, plan
+
+RESULT = "result.json"
+_SCORES = ("test.json", "valid.json", "accuracy.json")
+_planned = functools.cache(plan)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices of the command line for all runs of a table."""
+
+    scale: str
+    seeds: tuple[int, ...] = (1,)
+    updates: int | None = None  # None: the recipe's
+    bf16: bool | None = None  # train in bfloat16; None: as each recipe says
+
+    def run(self, experiment: Experiment, table: Table, seed: int) -> Run:
+        """Turn an experiment of a table into a run."""
+        settings = experiment.settings | table.settings.get(self.scale, {})
+        if self.bf16 is not None:
+            settings |= {"common.bf16": self.bf16, "common.fp16": False}
+        experiment = replace(experiment, settings=settings)
+        return _planned(experiment, self.scale, seed, updates=self.updates)
+
+    def need(self, table: Table, seed: int, cell: Cell) -> Need:
+        """Return the run that a cell needs."""
+        # The other run has another seed, so it is never the same.
+        other = None if cell.against is None else self.run(cell.against, table, seed + 1)
+        heads = MEASURES[cell.measure].heads
+        return Need(self.run(cell.experiment, table, seed), heads, other)
+
+
+@dataclass(frozen=True)
+class Number:
+    """The paper's value of a cell and ours."""
+
+    measure: str  # a name of ``MEASURES``
+    paper: float | None
+    ours: tuple[float, ...]  # a value a seed
+    seeds: tuple[int, ...] = ()
+    mark: str = ""  # ``*`` or ``**`` if it differs from the baseline's
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the seeds; None without one."""
+        return mean(self.ours) if self.ours else None
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over the seeds (n-1); None under two."""
+        return stdev(self.ours) if len(self.ours) > 1 else None
+
+
+#: Rows, each with a number a cell.
+Filled = Sequence[tuple[Row, list[Number | None]]]
+
+
+def needs_of(table: Table, rows: Sequence[Row], choices: Choices) -> list[Need]:
+    """Return the runs that rows need, seed by seed."""
+    cells = [cell for row in rows for cell in row.cells if cell and cell.experiment]
+    return [choices.need(table, seed, cell) for seed in choices.seeds for cell in cells]
+
+
+def fill(
+    table: Table,
+    rows: Sequence[Row],
+    choices: Choices,
+    found: Mapping[Run, dict],
+    heads: Callable[[Need], Mapping | None],
+) -> Filled:
+    """Fill rows of a table; a cell lacks the values of runs that failed.
+
+    ``heads`` returns what ``diverse-mha analyze`` measured.
+    """
+
+    def number(cell: Cell) -> Number:
+        measure, ours = MEASURES[cell.measure], {}
+        for seed in choices.seeds if cell.experiment is not None else ():
+            need = choices.need(table, seed, cell)
+            if not found.keys() >= set(need.runs):
+                continue
+            content = heads(need) if measure.heads else found[need.run]
+            value = None if content is None else measure.read(content)
+            if value is not None:
+                ours[seed] = value
+        return Number(cell.measure, cell.paper, tuple(ours.values()), tuple(ours))
+
+    return [(row, [cell and number(cell) for cell in row.cells]) for row in rows]
+
+
+def read(path: Path) -> dict | None:
+    """Read a JSON file of a run's folder; None if it does not exist yet."""
+    return read_json(path, "delete it and run again") if path.is_file() else None
+
+
+def collect(run: Run, folder: Path, seconds: float, command: str, gpus: int) -> dict:
+    """Gather a run's result from the files of its folder."""
+    path = folder / TRAIN_LOG
+    log = read_log(path) if path.is_file() else {"updates": None}
+    if log["updates"] is None:
+        raise UserError(f"{path}: no training in it; delete {folder} and run again")
+    best = best_validation(run, log["validation"])
+    scores = {name.removesuffix(".json"): read(folder / name) for name in _SCORES}
+    scores = {name: content for name, content in scores.items() if content is not None}
+    for content in scores.values():
+        content.pop("versions", None)
+    return {
+        "name": run.name,
+        "key": run.key,
+        "scale": run.scale,
+        "recipe": run.recipe.config,
+        "choices": dict(run.choices),
+        "changed": dict(run.settings),
+        "settings": dict(run.composed),
+        "seed": run.seed,
+        "updates": log["updates"],
+        "parameters": log["parameters"],
+        "steps_per_second": log["steps_per_second"],
+        "valid_perplexity": best and best["ppl"],
+        "scores": scores,
+        "seconds": {"run": round(seconds, 1)},
+        "commands": [command],
+        "hardware": {
+            "processor": processor(),
+            "cores": cores(),
+            "threads": os.environ.get("OMP_NUM_THREADS"),
+            "gpus": [torch.cuda.get_device_name(number) for number in range(gpus)],
+        },
+        "versions": versions(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def summary(result: dict) -> str:
+    """Return a run's score in a few words; that of validation for a training alone."""
+    if "validation" in result:
+        diverged = math.isinf(result["validation"])
+        return "diverged" if diverged else f"validation {abs(result['validation']):.4f}"
+    for name, words in (
+        ("accuracy", "accuracy {:.2f} %"),
+        ("perplexity", "test perplexity {:.2f}"),
+        ("bleu", "BLEU {:.2f}, sacreBLEU {:.2f}"),
+    ):
+        score = MEASURES[name].read(result)
+        if score is not None:
+            return words.format(score, MEASURES["sacrebleu"].read(result))
+    return "finished"
+
+
+def valid_nll(run: Run, folder: Path) -> float | None:
+    """Return the validation loss of the best checkpoint, bits a token; None of a classifier."""
+    best = best_validation(run, read_log(folder / TRAIN_LOG)["validation"])
+    # With label smoothing the loss is another thing.
+    return best and best.get("nll_loss", best["loss"])
+
+
+def best_validation(run: Run, validation: list[dict]) -> dict | None:
+    """Return the validation that chose the best checkpoint, None for a classifier.
+
+    Of equal scores (rounded, as in the log) it is the last, as in fairseq.
+    """
+    metric = lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss"
+    choose = max if lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric") else min
+    scored = [entry for entry in validation if metric in entry and "ppl" in entry]
+    scored = [entry for entry in scored if math.isfinite(entry[metric])]
+    return choose(reversed(scored), key=lambda entry: entry[metric]) if scored else None

@@ -1,0 +1,245 @@
+"""``diverse-mha reproduce --rehearse``: builds every distinct model once, at its real size.
+
+Each model does one update and one validation on random text with a dictionary of the real size, in
+float32 on the CPU. Then its checkpoints are averaged, and the average decodes one sentence.
+"""
+
+import csv
+import itertools
+import json
+import os
+import random
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+from diverse_mha import cli
+from diverse_mha.common.files import write_text
+from diverse_mha.common.processes import resident_bytes
+from diverse_mha.common.tables import csv_text
+from diverse_mha.corpora.binarise import binarise, count_words
+from diverse_mha.corpora.text import write_lines
+from diverse_mha.evaluation import average, evaluate, evaluate_classifier, evaluate_lm  # noqa: F401
+from diverse_mha.training import recipe, train
+from diverse_mha.training.log import TRAIN_LOG, read_log
+from diverse_mha.training.run_values import values
+from experiments.papers import Cell
+from experiments.runs import Place, Run, recipe_words
+
+#: Types of the dictionaries of a recipe; one number is a dictionary for both sides. Those of Li et
+#: al. follow from the parameters of their Base and Big models, others from the preparation.
+TYPES = {
+    "wmt14_en_de": (28_548, 28_548),
+    "wmt17_zh_en": (41_572, 41_572),
+    "wmt14_en_de_google": (32_768,),
+    "iwslt14_de_en": (8_844, 6_628),
+    "iwslt17_de_en": (16_384,),
+    "wmt17_de_en": (16_384,),
+    "un_ru_en": (16_384, 16_384),
+    "un_zh_en": (16_384, 16_384),
+    "ptb": (9_999,),
+    "wiki103": (267_735,),
+    "probing": (30_000,),  # assumed
+    "logic": (12,),
+}
+BRIEF = {
+    "common.fp16": False,
+    "common.cpu": True,
+    "common.log_format": "json",
+    "dataset.num_workers": 0,
+    "optimization.max_epoch": 0,
+    "optimization.max_update": 1,
+    "optimization.update_freq": [1],
+}
+SMALL_BATCH = {"translation": {"dataset.max_tokens": 512}, "classifier": {"dataset.batch_size": 4}}
+COLUMNS = (
+    *("recipe", "size", "method", "other settings", "runs", "parameters", "paper's parameters"),
+    *("seconds", "peak GiB", "failure"),
+)
+SPLITS = ("train", "valid", "test")
+
+
+def shapes(runs: Iterable[Run]) -> Iterator[tuple[Run, list[Run]]]:
+    """Group runs with equal models, terms and optimizers, and yield each group with its first."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        parts = [run.composed.get(group) for group in ("model", "criterion")]
+        key = [run.recipe.config, run.composed["optimizer"]["_name"], *map(_without_values, parts)]
+        groups.setdefault(json.dumps(key, sort_keys=True), []).append(run)
+    for group in groups.values():
+        yield group[0], group
+
+
+def _without_values(settings: Mapping) -> dict:
+    """Replace weights and rates by whether they are on."""
+    return {k: bool(v) if isinstance(v, float) else v for k, v in settings.items()}
+
+
+def rehearse(cells: Sequence[tuple[Cell, Run]], out: Path) -> bool:
+    """Rehearse the runs of cells from the smallest up; write a table; True if none failed."""
+    papers = {run: cell.paper for cell, run in cells if cell.measure == "parameters"}
+    models = sorted(shapes(dict.fromkeys(run for _, run in cells)), key=lambda m: _size(m[0]))
+    rows, file = [], out / "rehearsal.csv"
+    done = _finished(file)
+    for number, (run, group) in enumerate(models, start=1):
+        row = [run.recipe.config, run.choices.get("size", ""), run.choices["method"], _others(run)]
+        paper = next((papers[one] for one in group if papers.get(one)), "")
+        again = "" if tuple(row) not in done else " (already done)"
+        rest = done.get(tuple(row)) or _carry_out(run, out / "rehearsal")
+        row += [len(group), rest[0], paper, *rest[1:]]
+        print(f"[{number}/{len(models)}] {run.name}: {_line(row)}{again}", flush=True)
+        rows.append(row)
+        write_text(file, csv_text([COLUMNS, *rows]))
+    failed = sum(bool(row[-1]) for row in rows)
+    print(f"{len(rows)} models, {failed} failed; written: {file}")
+    return not failed
+
+
+def _finished(file: Path) -> dict[tuple, tuple]:
+    """Return the models of an earlier rehearsal: parameters, seconds, GiB, by what they are."""
+    if not file.is_file():
+        return {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = [*csv.reader(lines)][1:]
+    return {tuple(row[:4]): (int(row[5]), *row[7:]) for row in rows if not row[-1]}
+
+
+def _line(row: Sequence) -> str:
+    parameters, paper, seconds, peak, failure = row[-5:]
+    if failure:
+        return f"FAILED: {failure}"
+    beside = f" (paper {paper / 1e6:.2f}M)" if paper else ""
+    return f"{parameters / 1e6:.2f}M parameters{beside}, {seconds} s, {peak} GiB"
+
+
+def _others(run: Run) -> str:
+    """Return the settings that tell a row from others, without those of a corpus."""
+    own = ("model.", "criterion.")
+    shown = {k: v for k, v in run.settings.items() if k.startswith(own) and k != "model._name"}
+    return " ".join(f"{k.partition('.')[2]}={v}" for k, v in shown.items())
+
+
+def _size(run: Run) -> int:
+    """Return roughly the number of parameters of a model."""
+    model = run.composed["model"]
+    widths = [value for key, value in model.items() if key.endswith("embed_dim")]
+    width = max([512, *widths] if not widths else widths[:1])
+    layers = sum(v for k, v in model.items() if k.endswith("_layers") and isinstance(v, int)) or 12
+    return width * (sum(TYPES[run.recipe.config]) + 12 * width * layers)
+
+
+def _carry_out(run: Run, out: Path) -> tuple:
+    """Rehearse a run in a process of its own; returns parameters, seconds, GiB and failure."""
+    place = Place(out=out, data=out / "data")
+    short = replace(run, settings=run.settings | BRIEF | SMALL_BATCH.get(run.pipeline.kind, {}))
+    folder = run.folder(out)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    receiver, sender = get_context("fork").Pipe(duplex=False)
+    process = get_context("fork").Process(target=_in_child, args=(short, place, sender))
+    process.start()
+    sender.close()
+    try:
+        seconds, peak, failure = receiver.recv()
+    except EOFError:
+        process.join()
+        seconds, peak, failure = "", "", f"ended with exit code {process.exitcode}"
+    process.join()
+    log = folder / TRAIN_LOG
+    parameters = read_log(log)["parameters"] if log.is_file() else None
+    if not failure:
+        shutil.rmtree(folder)
+    return parameters or "", seconds, peak, failure
+
+
+def _in_child(run: Run, place: Place, sender) -> None:
+    """Train, average and decode; send seconds, GiB and the failure."""
+    with (run.folder(place.out) / "log.txt").open("wb") as log:
+        for number in (1, 2):
+            os.dup2(log.fileno(), number)
+    begun, failure = time.monotonic(), ""
+    try:
+        random_corpus(run, run.data(place))
+        told = values(recipe_words(run, place))
+        ((command, _),) = train.commands(train.parse(told["train"]), 0, 0)
+        sys.argv = command[command.index("-m") + 1 :]
+        recipe.main()
+        folder = Path(told["run"])
+        inputs = [str(folder / f"checkpoint_{name}.pt") for name in ("best", "last")]
+        averaged = str(folder / "averaged.pt")
+        cli.run(["average", *inputs, "--output", averaged])
+        command = told["evaluate"].removesuffix(".sh")
+        cli.run([command, averaged, told["data"], *told["options"]])
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        failure = f"{type(error).__name__}: {error}".splitlines()[0]
+    seconds = round(time.monotonic() - begun, 1)
+    sender.send((seconds, round(resident_bytes()[1] / 2**30, 2), failure))
+
+
+def random_corpus(run: Run, folder: Path) -> None:
+    """Make a prepared corpus of random text whose dictionaries have the real size."""
+    done = folder.parent / "rehearsed"
+    if done.is_file():
+        return
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    sides = TYPES[run.recipe.config]
+    raw, tok = folder.parent / "raw", folder.parent / "tok"
+    if run.pipeline.kind == "classifier":
+        _classification(folder, sides[0], pairs=run.recipe.config == "logic")
+    else:
+        raw.mkdir(parents=True)
+        languages = run.languages if run.pipeline.kind == "translation" else ("",)
+        for number, language in enumerate(languages):
+            for split, count in zip(SPLITS, (0, 1, 1), strict=True):
+                suffix = f".{language}" if language else ""
+                lines = _lines(sides[min(number, len(sides) - 1)], max(sides), count)
+                write_lines(raw / f"{split}{suffix}", lines)
+        shutil.copytree(raw, tok)
+        _preprocess(tok, folder, languages, joined=len(sides) == 1)
+    write_text(done, "")
+
+
+def _lines(types: int, most: int, count: int) -> list[str]:
+    """Return lines of 40 words: ``count`` random ones, or 0: all types, on each side as many."""
+    if count:
+        choose = random.Random(count).randrange
+        return [" ".join(f"w{choose(types)}" for _ in range(12)) for _ in range(count)]
+    words = [f"w{number % types}" for number in range(most)]
+    return [" ".join(words[n : n + 40]) for n in range(0, most, 40)]
+
+
+def _preprocess(raw: Path, folder: Path, languages: Sequence[str], *, joined: bool) -> None:
+    from fairseq import options
+    from fairseq_cli import preprocess
+
+    words = ["--destdir", str(folder), "--workers", "1"]
+    for split in SPLITS:
+        words += [f"--{split}pref", str(raw / split)]
+    if len(languages) == 1:
+        words += ["--only-source"]
+    else:
+        words += ["--source-lang", languages[0], "--target-lang", languages[1]]
+        words += ["--joined-dictionary"] if joined else []
+    preprocess.main(options.get_preprocessing_parser().parse_args(words))
+
+
+def _classification(folder: Path, types: int, *, pairs: bool) -> None:
+    lines = _lines(types, types, 0)
+    labels = [str(number) for number in range(7 if pairs else 2)]
+    fields = ["input0", "input1"] if pairs else ["input0"]
+    rows = {split: lines if split == "train" else lines[:1] * 8 for split in SPLITS}
+    columns = {
+        split: {field: texts for field in fields}
+        | {"label": list(itertools.islice(itertools.cycle(labels), len(texts)))}
+        | {"length": ["1"] * len(texts)}
+        for split, texts in rows.items()
+    }
+    words = count_words(lines)
+    dictionaries = dict.fromkeys(fields, words) | {"label": dict.fromkeys(labels, 1)}
+    binarise(folder, dictionaries | {"length": {"1": 1}}, columns)
