@@ -74,10 +74,14 @@ class Table:
     scales: tuple[str, ...] = SCALES
     settings: dict[str, dict] = field(default_factory=dict)  # of all its experiments, by scale
     notes: tuple[str, ...] = ()  # what a reader needs to compare the numbers
+    draw: str = ""  # of a figure, its kind: a name of ``experiments.figures.KINDS``
+    panels: dict[str, list[str]] = field(default_factory=dict)  # of a figure: rows by title
+    axis: str = ""  # of a figure: label of the vertical axis
 
 
 _OF_EXPERIMENT = {f.name for f in fields(Experiment)} - {"settings"}
-_OWN = ("name", "title", "settings", "baseline", "tested")  # of a table, taken as they are
+#: Of a table, taken as they are.
+_OWN = ("name", "title", "settings", "baseline", "tested", "draw", "panels", "axis")
 _OTHERS = "scales notes columns rows like without against measure head label values quoted".split()
 PAPERS: dict[str, dict[str, Table]] = {}
 
@@ -176,7 +180,7 @@ def items_of(paper: str) -> dict[str, Table]:
 
 
 def find(paper: str, name: str) -> Table:
-    """Return a table; ``1`` is ``table-1``."""
+    """Return a table or figure; ``1`` is ``table-1``."""
     known = items_of(paper)
     item = known.get(name) or known.get(f"table-{name}")
     if item is None and paper == "li2021" and name.removeprefix("table-") in ("1", "2"):

@@ -1,4 +1,4 @@
-"""``diverse-mha reproduce``: a paper's table, by one command."""
+"""``diverse-mha reproduce``: a paper's table or figure, by one command."""
 
 import argparse
 import shlex
@@ -15,9 +15,9 @@ from diverse_mha.common.options import flag, split_list
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
-from experiments import printer, runs, study
+from experiments import figures, printer, runs, study
 from experiments.measures import MEASURES
-from experiments.numbers import Choices, fill, needs_of
+from experiments.numbers import Choices, Filled, fill, needs_of
 from experiments.papers import PAPERS, SCALES, Row, Table, choose_rows, find, items_of
 from experiments.runner import Runner
 from experiments.runs import Place
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "  diverse-mha reproduce li2018 table-1 --scale small --seeds 1,2,3"
     )
     parser.add_argument("paper", nargs="?", help=f"{', '.join(PAPERS)}, or all")
-    parser.add_argument("table", nargs="?", help="such as table-1, or all")
+    parser.add_argument("table", nargs="?", help="such as table-1 or figure-4, or all")
     parser.add_argument("--list", action="store_true", help="list all tables")
     parser.add_argument(
         "--scale",
@@ -212,6 +212,9 @@ def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner
     print("\n" + to_text(layout))
     folder = runner.place.out / choices.scale / "tables"
     files = printer.write_all(layout, folder, name, printer.to_json(layout, filled))
+    if item.draw and found:
+        request = figure_of(item, rows, filled, choices, runner, name)
+        files += figures.draw(item.draw, request, folder)
     if item.tested is not None:
         files += study.report(item, rows, found, choices, runner.place, folder / name)
     print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
@@ -223,6 +226,31 @@ def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner
         for cell, number in zip(row.cells, numbers, strict=True)
         if cell is not None and cell.experiment is not None and not MEASURES[cell.measure].optional
     )
+
+
+def figure_of(
+    item: Table, rows: Sequence[Row], filled: Filled, choices: Choices, runner: Runner, name: str
+) -> figures.Request:
+    """Return what a figure draws; heads and models are those of the first seed."""
+    drawn = []
+    for row, (_, numbers) in zip(rows, filled, strict=True):
+        cells = [*zip(item.columns, row.cells, numbers, strict=True)]
+        needs = {column: choices.need(item, choices.seeds[0], cell) for column, cell, _ in cells}
+        run = next(iter(needs.values())).run
+        model = run.model(runner.place), run.data(runner.place)
+        found = {column: runner.heads(need) for column, need in needs.items() if need.heads}
+        drawn.append(
+            figures.RowData(
+                row.name,
+                row.label,
+                {column: (n.mean, n.spread, n.paper) for column, _, n in cells},
+                {column: heads and heads["models"][0] for column, heads in found.items()},
+                model if model[0].is_file() else None,
+            )
+        )
+    seeds = ", ".join(map(str, choices.seeds))
+    caption = f"{item.title}; scale {choices.scale}, seed {seeds}. Ours, {run.recipe.config}."
+    return figures.Request(name, item.title, caption, drawn, item.panels, item.axis)
 
 
 def _dry_run(

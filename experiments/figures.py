@@ -1,0 +1,326 @@
+"""The papers' figures, from the numbers of their tables and the heads of their models.
+
+A table of ``tables/*.toml`` with ``draw`` is a figure: it needs runs as others do, and this module
+draws what they gave. Each figure is a PNG, an SVG and ``.points.csv``, the numbers in it.
+"""
+
+import csv
+import io
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from PIL import Image
+
+from diverse_mha.analysis.figures import (
+    COLOURS,
+    LINES,
+    MARKERS,
+    STYLE,
+    Plot,
+    colour_limit,
+    curve_of,
+    heat_maps,
+    new_figure,
+    render_plot,
+)
+from diverse_mha.analysis.labels import COMPONENT_TITLES
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_files
+
+SENTENCE_WORDS = range(6, 13)  # length of the sentence whose attention is drawn
+Value = tuple[float | None, float | None, float | None]  # ours, its spread over seeds, the paper's
+
+
+@dataclass(frozen=True, eq=False)
+class RowData:
+    """What a row of the table gives a figure.
+
+    Attributes:
+        name: of the row on the command line.
+        label: of the row in the paper.
+        values: by column, the first row of the figure first.
+        heads: by column, a model's entry of ``diverse-mha analyze``; None where it measured none.
+        model: checkpoint and data of the first column's run, for figures that run the model.
+    """
+
+    name: str
+    label: str
+    values: Mapping[str, Value] = field(default_factory=dict)
+    heads: Mapping[str, dict | None] = field(default_factory=dict)
+    model: tuple[Path, Path] | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A figure to draw.
+
+    Attributes:
+        name: of its files.
+        title: what it shows.
+        caption: model, corpus and seeds.
+        rows: the rows that have results.
+        panels: rows of each panel by its title; none for one panel of all.
+        axis: label of the vertical axis, for lines.
+    """
+
+    name: str
+    title: str
+    caption: str
+    rows: Sequence[RowData]
+    panels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    axis: str = ""
+
+
+Numbers = list[list]  # a heading, then lines
+Drawn = tuple[Plot, Numbers]
+
+
+def draw(kind: str, request: Request, folder: Path) -> list[Path]:
+    """Draw a figure and write its files.
+
+    Args:
+        kind: one of ``KINDS``.
+        request: what to draw.
+        folder: where the files go.
+    """
+    for library in ("matplotlib", "PIL"):  # which log every step
+        logging.getLogger(library).setLevel(logging.WARNING)
+    with matplotlib.rc_context(STYLE):
+        drawn = KINDS[kind](request)
+    files: dict[Path, bytes] = {}
+    for plot, numbers in drawn:
+        for ending, content in render_plot(plot, ("png", "svg")).items():
+            content = _fewer_colours(content) if ending == "png" else content
+            files[folder / f"{plot.name}.{ending}"] = content
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(numbers)
+        files[folder / f"{plot.name}.points.csv"] = text.getvalue().encode()
+    write_files(files)
+    return [*files]
+
+
+def _fewer_colours(png: bytes) -> bytes:
+    """Write a picture with 64 colours, in less than half of the bytes."""
+    small = io.BytesIO()
+    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    picture.save(small, "png", optimize=True)
+    return small.getvalue()
+
+
+def look(number: int) -> dict:
+    """Return colour, line and marker of the nth line, which differ in black and white too."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": LINES[number % len(LINES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linewidth": 1.5,
+        "markersize": 4,
+    }
+
+
+def lines_by_column(request: Request) -> list[Drawn]:
+    """Draw a line a row over the columns, whose headings are numbers (Li et al. 2021, Fig. 4)."""
+    columns = [*request.rows[0].values]
+    figure = new_figure(4.6, 3.2)
+    axis = figure.subplots()
+    numbers = [["row", *columns]]
+    for number, row in enumerate(request.rows):
+        points = [(float(c), row.values[c]) for c in columns if row.values[c][0] is not None]
+        if points:
+            x, y = zip(*points, strict=True)
+            axis.errorbar(
+                x, [v[0] for v in y], [v[1] or 0 for v in y], label=row.label, capsize=2,
+                **look(number),
+            )  # fmt: skip
+        numbers.append([row.label, *(row.values[c][0] for c in columns)])
+    axis.set_ylabel(request.axis)
+    axis.set_xlabel("number of operators")
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.legend(frameon=False, fontsize=8)
+    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+
+
+def lines_by_row(request: Request) -> list[Drawn]:
+    """Draw a line a column over the rows, by number of heads (Zheng et al. 2021, Fig. 3).
+
+    Columns that end with the same word share a panel. Dashed: the paper's values.
+    """
+    columns = [*request.rows[0].values]
+    panels: dict[str, list[str]] = {}
+    for column in columns:
+        panels.setdefault(column.split()[-1], []).append(column)
+    figure = new_figure(3.4 * len(panels), 2.9)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    heads = [int(row.label.split()[0]) for row in request.rows]
+    numbers = [["heads", *columns, *(f"{column}, paper" for column in columns)]]
+    for axis, (score, names) in zip(axes, panels.items(), strict=True):
+        for number, column in enumerate(names):
+            label = column.removesuffix(score).strip()
+            for which, own in ((0, look(number)), (2, look(number) | {"markerfacecolor": "none"})):
+                y = [row.values[column][which] for row in request.rows]
+                points = [(h, v) for h, v in zip(heads, y, strict=True) if v is not None]
+                if points:
+                    shown = label if which == 0 else f"{label}, paper"
+                    style = own | ({} if which == 0 else {"linestyle": ":", "alpha": 0.6})
+                    axis.plot(*zip(*points, strict=True), label=shown, **style)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(heads, heads)
+        axis.set_xlabel("heads")
+        axis.set_title(score)
+    axes[-1].legend(frameon=False, fontsize=7)
+    for row, count in zip(request.rows, heads, strict=True):
+        values = [row.values[column] for column in columns]
+        numbers.append([count, *(v[0] for v in values), *(v[2] for v in values)])
+    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+
+
+def coefficient_curves(request: Request) -> list[Drawn]:
+    """Draw sorted SVCCA coefficients (Yun et al. 2021, Figs. 2 to 4).
+
+    With ``panels`` they are the mean over the pairs of heads of the last layer measured, of the
+    encoder-decoder attention where there is one; a row is a line. Without, rows are components and
+    columns the lines: the coefficients against another model.
+    """
+    panels: dict[str, list[tuple[str, np.ndarray]]] = {}
+    if request.panels:
+        known = {row.name: row for row in request.rows}
+        for title, names in request.panels.items():
+            rows = [known[name] for name in names if name in known]
+            curves = [(row.label, _between_heads(next(iter(row.heads.values())))) for row in rows]
+            panels[title] = [(label, curve) for label, curve in curves if len(curve)]
+    else:
+        for component in ("encoder", "decoder", "cross"):
+            heads = request.rows[0].heads
+            curves = [(column, _against(model, component)) for column, model in heads.items()]
+            panels[COMPONENT_TITLES[component]] = [(c, curve) for c, curve in curves if len(curve)]
+    figure = new_figure(2.9 * len(panels), 3.1)
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    numbers = [["panel", "line", "number", "coefficient"]]
+    for axis, (title, curves) in zip(axes, panels.items(), strict=True):
+        for number, (label, curve) in enumerate(curves):
+            x = np.arange(1, len(curve) + 1)
+            style = look(number) | {"markevery": max(1, len(curve) // 6)}
+            axis.plot(x, curve, label=label, **style)
+            numbers += [[title, label, n, round(float(c), 5)] for n, c in enumerate(curve, 1)]
+        axis.set_title(title)
+        axis.set_xlabel("number of the coefficient")
+        axis.set_ylim(0, 1.02)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.legend(frameon=False, fontsize=7, loc="lower left")
+    axes[0].set_ylabel("canonical correlation")
+    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+
+
+def _between_heads(model: dict | None) -> np.ndarray:
+    components = (model or {}).get("components", {})
+    entry = components.get("cross") or next(iter(components.values()), None)
+    return np.array([]) if entry is None else curve_of([*entry["layers"].values()][-1])
+
+
+def _against(model: dict | None, component: str) -> np.ndarray:
+    found = ((model or {}).get("against") or {}).get(component) or {}
+    return np.array(found.get("coefficients") or [])
+
+
+def divergence_maps(request: Request) -> list[Drawn]:
+    """Draw the JSD of every pair of heads by layer, a picture a row (Zheng et al. 2021).
+
+    All rows share one scale of colours.
+    """
+    models = {row: next(iter(row.heads.values())) for row in request.rows}
+    models = {row: model | {"name": row.label} for row, model in models.items() if model}
+    end, drawn = colour_limit([*models.values()], "jsd"), []
+    for row, model in models.items():
+        plot = heat_maps(model, "jsd", end)
+        if plot is None:  # a single head
+            continue
+        numbers = [["component", "layer", "head", "other head", "JSD (nats a sentence)"]]
+        for component, entry in model["components"].items():
+            for layer, measured in entry["layers"].items():
+                for (i, j), value in np.ndenumerate(np.array(measured["jsd"]["pairs"])):
+                    if i < j:
+                        numbers.append([component, layer, i + 1, j + 1, round(float(value), 4)])
+        drawn.append((plot._replace(name=f"{request.name}-{row.name}"), numbers))
+    return drawn
+
+
+def head_points(request: Request) -> list[Drawn]:
+    """Draw the mean output of each encoder head in two dimensions (Li et al. 2021, Fig. 3).
+
+    As in section 4.1.2.3 there: outputs are averaged over all words and layers, which gives H
+    vectors a model; t-SNE puts all models' vectors into one plane. A panel a row.
+    """
+    from sklearn.manifold import TSNE
+
+    from diverse_mha.analysis.heads import mean_outputs
+
+    vectors = {row: mean_outputs(*row.model).numpy() for row in request.rows if row.model}
+    every = np.concatenate([*vectors.values()])
+    if len(every) < 4:
+        raise UserError(f"{request.name}: t-SNE needs 4 heads or more, not {len(every)}")
+    points = TSNE(
+        perplexity=min(30.0, (len(every) - 1) / 3), init="pca", random_state=1
+    ).fit_transform(every)
+    figure = new_figure(2.3 * len(vectors), 2.6)
+    axes = figure.subplots(1, len(vectors), squeeze=False, sharex=True, sharey=True)[0]
+    numbers, start = [["row", "head", "x", "y"]], 0
+    for number, (axis, (row, own)) in enumerate(zip(axes, vectors.items(), strict=True)):
+        placed = points[start : start + len(own)]
+        start += len(own)
+        axis.scatter(*points.T, color="#dddddd", s=12)
+        style = look(number)
+        axis.scatter(*placed.T, color=style["color"], marker=style["marker"], s=28)
+        for head, (x, y) in enumerate(placed, 1):
+            axis.annotate(str(head), (x, y), xytext=(3, 3), textcoords="offset points", fontsize=6)
+            numbers.append([row.label, head, round(float(x), 3), round(float(y), 3)])
+        axis.set_title(row.label)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+
+
+def attention_of_a_word(request: Request) -> list[Drawn]:
+    """Draw what each head attends to from one word of a sentence (Yun et al. 2021, Fig. 1).
+
+    The sentence is the first of the validation set with 6 to 12 words; the word is its longest; the
+    layer is the encoder's last. A panel a row.
+    """
+    from diverse_mha.analysis.heads import encoder_attention
+
+    shown = {
+        row: encoder_attention(*row.model, SENTENCE_WORDS) for row in request.rows if row.model
+    }
+    heights = [len(weights) for _, _, weights in shown.values()]
+    figure = new_figure(6.4, 0.34 * sum(heights) + 1.1 * len(shown) + 0.3)
+    axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
+    numbers = [["row", "word", "head", "attended to", "weight"]]
+    for axis, (row, (words, query, weights)) in zip(axes, shown.items(), strict=True):
+        image = axis.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="auto")
+        axis.set_xticks(range(len(words)), words, rotation=45, ha="right", fontsize=7)
+        axis.set_yticks(range(len(weights)), range(1, len(weights) + 1), fontsize=7)
+        axis.set_ylabel("head")
+        axis.set_title(f"{row.label}: attention of “{words[query]}”")
+        numbers += [
+            [row.label, words[query], head, word, round(float(weight), 4)]
+            for head, line in enumerate(weights, 1)
+            for word, weight in zip(words, line, strict=True)
+        ]
+    figure.colorbar(image, ax=list(axes), fraction=0.03, pad=0.02, label="weight")
+    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+
+
+#: Kinds of figures, by the word after ``draw`` in a table.
+KINDS: dict[str, Callable[[Request], list[Drawn]]] = {
+    "lines-by-column": lines_by_column,
+    "lines-by-row": lines_by_row,
+    "coefficient-curves": coefficient_curves,
+    "divergence-maps": divergence_maps,
+    "head-points": head_points,
+    "attention-of-a-word": attention_of_a_word,
+}
+#: Kinds that run the model themselves.
+RUNS_MODELS = ("head-points", "attention-of-a-word")

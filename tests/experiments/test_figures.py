@@ -1,0 +1,110 @@
+"""The papers' figures from made-up numbers: every kind is drawn, and its points are written."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from experiments import figures
+from experiments.figures import KINDS, Request, RowData
+from experiments.papers import PAPERS
+
+DRAWN = {(t.paper, t.name): t for items in PAPERS.values() for t in items.values() if t.draw}
+
+
+def model(name, seed, layers=2, heads=4):
+    """An entry as ``diverse-mha analyze`` writes it."""
+    random = np.random.default_rng(seed)
+
+    def layer():
+        pairs = random.uniform(1, 9, (heads, heads))
+        coefficients = {
+            f"{i}-{j}": sorted(random.uniform(0, 1, 16), reverse=True)
+            for i in range(heads)
+            for j in range(i)
+        }
+        return {
+            "jsd": {"pairs": (pairs + pairs.T).tolist()},
+            "svcca": {"coefficients": coefficients},
+        }
+
+    components = {
+        c: {"heads": heads, "layers": {str(n): layer() for n in range(1, layers + 1)}}
+        for c in ("encoder", "cross", "decoder")
+    }
+    against = {c: {"coefficients": sorted(random.uniform(0, 1, 30))[::-1]} for c in components}
+    return {"name": name, "components": components, "against": against}
+
+
+def request_of(table):
+    """What a figure of the papers would draw, with made-up numbers."""
+    rows = [
+        RowData(
+            row.name,
+            row.label,
+            {c: (50.0 + 3 * n + 2 * k, 0.7, cell.paper) for k, (c, cell) in enumerate(
+                zip(table.columns, row.cells, strict=True))},
+            {c: model(row.label, 10 * n + k) for k, c in enumerate(table.columns)},
+        )
+        for n, row in enumerate(table.rows)
+    ]  # fmt: skip
+    return Request(table.name, table.title, "made up", rows, table.panels, table.axis)
+
+
+def test_every_figure_of_the_papers_is_there():
+    expected = [("li2021", 3), ("li2021", 4)]
+    expected += [("yun2021", n) for n in (1, 2, 3, 4)] + [("zheng2021", n) for n in (2, 3, 4, 5, 6)]
+    assert sorted(DRAWN) == [(paper, f"figure-{n}") for paper, n in expected]
+    assert {table.draw for table in DRAWN.values()} == set(KINDS)
+    for table in DRAWN.values():
+        names = {row.name for row in table.rows}
+        assert all(names.issuperset(rows) for rows in table.panels.values())
+
+
+@pytest.mark.parametrize("key", [k for k, t in DRAWN.items() if t.draw not in figures.RUNS_MODELS],
+                         ids="-".join)  # fmt: skip
+def test_a_figure_is_drawn_with_its_points(key, tmp_path):
+    table = DRAWN[key]
+    files = figures.draw(table.draw, request_of(table), tmp_path)
+    pictures = [path for path in files if path.suffix == ".png"]
+    assert pictures and len(files) == 3 * len(pictures)
+    for path in pictures:
+        with Image.open(path) as picture:
+            assert min(picture.size) > 200
+        assert path.stat().st_size < 100_000
+        assert path.with_suffix(".svg").read_text().startswith("<?xml")
+        points = [*csv.reader(io.StringIO(path.with_suffix(".points.csv").read_text()))]
+        assert len(points) > 1 and len({len(line) for line in points}) == 1
+
+
+def test_points_are_the_numbers_drawn(tmp_path):
+    table = DRAWN["zheng2021", "figure-3"]
+    figures.draw(table.draw, request_of(table), tmp_path)
+    first = [*csv.DictReader((tmp_path / "figure-3.points.csv").open())][0]
+    assert first["heads"] == "4" and first["Transformer BLEU"] == "50.0"
+    assert first["CODA BLEU, paper"] == "35.65"
+
+    table = DRAWN["yun2021", "figure-4"]
+    asked = request_of(table)
+    figures.draw(table.draw, asked, tmp_path)
+    rows = [*csv.DictReader((tmp_path / "figure-4.points.csv").open())]
+    row = next(r for r in asked.rows if r.name == "drophead-0.3")
+    pairs = next(iter(row.heads.values()))["components"]["cross"]["layers"]["2"]["svcca"]
+    expected = np.mean([*pairs["coefficients"].values()], axis=0)
+    got = [float(r["coefficient"]) for r in rows if r["line"] == row.label]
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
+def test_rows_without_results_are_left_out(tmp_path):
+    table = DRAWN["zheng2021", "figure-4"]
+    asked = request_of(table)
+    missing = RowData("coda", "CODA", {"average JSD": (None, None, 13.72)}, {"average JSD": None})
+    rows = [missing, *asked.rows[1:]]
+    files = figures.draw(table.draw, Request("x", "", "", rows), tmp_path)
+    assert {path.name.split(".")[0] for path in files} == {
+        "x-coda-cs",
+        "x-realformer",
+        "x-transformer",
+    }
