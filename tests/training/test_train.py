@@ -87,6 +87,34 @@ def test_cpu_processes_each_get_their_rank(data, monkeypatch):
         assert int(environment["OMP_NUM_THREADS"]) >= 1
 
 
+def test_under_torchrun_and_srun_it_is_one_worker_of_theirs(data, monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith("SLURM_")]:
+        monkeypatch.delenv(name)
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text("#!/bin/sh\necho node3\necho node4\n")
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    slurm = {"STEP_NUM_TASKS": 2, "PROCID": 1, "LOCALID": 0, "STEP_NODELIST": "node[3-4]"}
+    slurm |= {"JOB_ID": 70, "STEP_ID": 1}
+    torchrun = {"WORLD_SIZE": 2, "RANK": 1, "LOCAL_RANK": 0}
+    torchrun |= {"MASTER_ADDR": "a", "MASTER_PORT": 5}
+    for address, given in (
+        ("tcp://node3:20701", {f"SLURM_{name}": value for name, value in slurm.items()}),
+        ("env://", torchrun),
+    ):
+        with monkeypatch.context() as environment:
+            for name, value in given.items():
+                environment.setenv(name, str(value))
+            command = only_command(data, "--arch", "x", "--cpu")
+            with pytest.raises(UserError, match="--processes 2: torchrun or srun has started 2"):
+                only_command(data, "--processes", "2")
+        assert option(command, "--distributed-init-method") == address
+        assert option(command, "--distributed-world-size") == "2"
+        assert option(command, "--distributed-rank") == "1"
+        assert option(command, "--distributed-backend") == "gloo"
+    assert train.launched({"SLURM_STEP_NUM_TASKS": "1"}) is None
+
+
 def test_recipe_goes_to_hydra(data, recipe, tmp_path):
     job = train.parse(["--config", str(recipe), "--processes", "2", "optimization.max_update=5"])
     workers = train.commands(job, gpus=0, port=1)

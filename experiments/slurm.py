@@ -1,0 +1,126 @@
+"""``diverse-mha reproduce --slurm``: the missing runs of a table as an array of Slurm jobs.
+
+``submitit`` submits the array, and resubmits a job that is pre-empted or out of time.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import read_json, write_json
+from diverse_mha.common.options import split_list
+from diverse_mha.common.processes import import_path
+from experiments.numbers import summary
+from experiments.runner import LOG, Runner, failure_told, say, side_by_side
+from experiments.runs import Place, Run
+
+
+@dataclass
+class Job:
+    """A run on a node."""
+
+    run: Run
+    place: Place
+
+    def __call__(self) -> None:
+        """Carry out or resume the run; its result is a file in its folder."""
+        if not Runner(self.place).run_all([self.run]):
+            raise SystemExit(1)
+
+    def checkpoint(self):
+        """Return what submitit submits after a pre-emption: the run resumes by itself."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+def read_options(text: str) -> dict[str, int | str]:
+    """Read ``partition=gpu,time=2-00:00:00``: options of ``sbatch``, with underscores."""
+    pairs = [word.partition("=")[::2] for word in split_list(text)]
+    options = {key: int(value) if value.isdecimal() else value for key, value in pairs}
+    if not all(key and value for key, value in pairs):
+        raise UserError(f"--slurm {text}: write options as partition=gpu,time=2-00:00:00")
+    if "time" not in options:
+        raise UserError(f"--slurm {text}: has no time limit; add one, as in time=2-00:00:00")
+    return options
+
+
+def queued_jobs() -> dict[str, str]:
+    """Return the state of every job in the queue, by its number."""
+    words = ["squeue", "--noheader", "--array", "--format=%F_%K %T"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise UserError(
+            "--slurm: there is no squeue here; give the command on a node of Slurm"
+        ) from None
+    if done.returncode:
+        raise UserError(f"--slurm: squeue failed: {done.stderr.strip()}; check SLURM_CONF")
+    lines = (line.split() for line in done.stdout.splitlines())
+    return {number.removesuffix("_N/A"): state for number, state in lines}
+
+
+def submit(tasks: Sequence[Job], options: Mapping[str, int | str], folder: Path) -> list[str]:
+    """Submit runs as an array; returns their job numbers."""
+    import submitit
+
+    os.environ |= import_path()  # sbatch hands it on
+    executor = submitit.SlurmExecutor(folder=folder / "%j", max_num_timeout=1000)
+    try:
+        executor.update_parameters(job_name="diverse-mha", **options)
+        with executor.batch():
+            jobs = [executor.submit(task) for task in tasks]
+    except (TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"--slurm: {reason}; correct the options") from None
+    except submitit.core.utils.FailedJobError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise UserError(f"--slurm: sbatch refuses: {reason}; correct the options") from None
+    return [job.job_id for job in jobs]
+
+
+@dataclass
+class SlurmRunner(Runner):
+    """Submits missing runs; given again, it collects finished ones."""
+
+    options: dict[str, int | str] = field(default_factory=dict)
+    queue: Callable[[], dict[str, str]] = queued_jobs
+    submit: Callable[[list[Job], dict, Path], list[str]] = submit
+    queued: int = field(default=0, init=False)  # runs that wait or run
+
+    def run_all(self, wanted: Sequence[Run]) -> dict[Run, dict]:
+        """Return the results of finished runs, and submit those that are not in the queue."""
+        distinct, found, missing, states = list(dict.fromkeys(wanted)), {}, {}, self.queue()
+        folder = self.place.out / distinct[0].scale / "slurm"
+        file = folder / "jobs.json"
+        jobs = read_json(file, "delete it") if file.is_file() else {}
+        for number, run in enumerate(distinct, start=1):
+            head = f"[{number}/{len(distinct)}] {run.name}: "
+            with failure_told(head):
+                if (result := self.result(run)) is not None:
+                    found[run] = result
+                    say(f"{head}{summary(result)} (already done)")
+                elif (state := states.get(jobs.get(run.name))) is not None:
+                    self.queued += 1
+                    say(f"{head}{state.lower()}, job {jobs[run.name]}")
+                else:
+                    missing[run] = head
+        side_by_side((self._prepared(run, head) for run, head in missing.items()), 1)
+        ready = [run for run in missing if run.data(self.place).is_dir()]
+        if ready:
+            options = self.options | ({"array_parallelism": self.jobs} if self.jobs > 1 else {})
+            tasks = [Job(run, self.place) for run in ready]
+            for run, job in zip(ready, self.submit(tasks, options, folder), strict=True):
+                jobs[run.name] = job
+                self.queued += 1
+                log = run.folder(self.place.out) / LOG
+                say(f"{missing[run]}submitted, job {job}; log: {log}")
+            write_json(file, jobs)
+        return found
+
+    def _prepared(self, run: Run, head: str) -> Iterator:
+        with failure_told(head):
+            yield from self._prepare(run)

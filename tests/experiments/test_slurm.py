@@ -1,0 +1,67 @@
+"""What ``--slurm`` submits and collects; with a stand-in for the queue."""
+
+import pytest
+
+from diverse_mha import cli
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
+from experiments.runner import Runner
+from experiments.slurm import SlurmRunner, queued_jobs, read_options
+
+
+def test_missing_runs_are_submitted_and_given_again_collected(place, runs, start, capsys):
+    Runner(place, start=start).run_all(runs[:1])
+    states, given = {}, []
+
+    def submit(tasks, options, folder):
+        given.append([task.run for task in tasks])
+        return [f"7{len(given)}_{number}" for number in range(len(tasks))]
+
+    def again(**more):
+        runner = SlurmRunner(place, queue=lambda: states, submit=submit, **more)
+        return runner.run_all(runs), runner.queued
+
+    found, queued = again()
+    assert list(found) == runs[:1] and queued == 3 and given == [runs[1:]]
+    said = capsys.readouterr().out
+    assert f"[2/4] {runs[1].name}: submitted, job 71_0; log: " in said
+    states |= {"71_0": "RUNNING", "71_2": "PENDING"}  # 71_1 was cancelled
+    found, queued = again()
+    assert list(found) == runs[:1] and queued == 3 and given[1:] == [[runs[2]]]
+    assert f"[2/4] {runs[1].name}: running, job 71_0\n" in capsys.readouterr().out
+    states.clear()
+    for run in runs[1:]:
+        write_json(run.folder(place.out) / "result.json", found[runs[0]])
+    found, queued = again()
+    assert list(found) == runs and queued == 0 and len(given) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("partition", "--slurm partition: write options as partition=gpu,time=2-00:00:00"),
+        ("partition=gpu", "--slurm partition=gpu: has no time limit; add one, as in time=2-"),
+    ],
+)
+def test_wrong_options_are_refused(options, said, tmp_path):
+    words = ["reproduce", "yun2021", "7", "--scale", "smoke", "--slurm", options]
+    with pytest.raises(UserError, match=said):
+        cli.run([*words, "--out", str(tmp_path / "out")])
+    assert read_options("gpus_per_node=8,time=2-00:00:00") == {
+        "gpus_per_node": 8,
+        "time": "2-00:00:00",
+    }
+
+
+def test_without_slurm_one_line_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="--slurm: there is no squeue here; give the command on"):
+        queued_jobs()
+
+
+def test_options_without_effect_are_refused(tmp_path):
+    words = ["reproduce", "yun2021", "7", "--scale", "smoke", "--out", str(tmp_path)]
+    with pytest.raises(UserError, match="--slurm a=1,time=1 has no effect with --dry-run"):
+        cli.run([*words, "--slurm", "a=1,time=1", "--dry-run"])
+    with pytest.raises(UserError, match="--rehearse: is for --scale paper, not smoke"):
+        cli.run([*words, "--rehearse"])
