@@ -139,18 +139,23 @@ def _part(name: str, suffix: str) -> str:
     return name.replace(".pt", f"{suffix}.pt")
 
 
-_LEARNING_RATE = ("reset_lr_scheduler", "reset_optimizer")
-#: Groups that define a run -> fairseq's options by which a user confirms a change.
-MAKES_A_RUN = {
-    "model": (),
-    "task": ("reset_dataloader",),
-    "criterion": ("reset_optimizer",),
-    "optimization": _LEARNING_RATE,  # only its learning rate
-    "lr_scheduler": _LEARNING_RATE,
-    "optimizer": ("reset_optimizer",),
+#: Options that define a run, besides the methods' and the architecture's -> fairseq's options by
+#: which a user confirms a change.
+DEFINE_A_RUN = {
+    ("common", "seed"): (),
+    ("task", "data"): ("reset_dataloader",),
+    ("task", "source_lang"): ("reset_dataloader",),
+    ("task", "target_lang"): ("reset_dataloader",),
+    ("criterion", "_name"): ("reset_optimizer",),
+    ("optimizer", "_name"): ("reset_optimizer",),
+    ("optimization", "lr"): ("reset_lr_scheduler", "reset_optimizer"),
 }
-_LOGGED = ("common", "dataset", "checkpoint", "ema")  # groups whose changes are only logged
-#: Options of speed, memory, paths and logging: changes are ignored.
+#: Words in the names of model options that are not of the architecture.
+_NOT_ARCHITECTURE = ("dropout", "layerdrop", "checkpoint_activations", "offload", "min_params")
+_COMPARED = (
+    "model task criterion optimization lr_scheduler optimizer common dataset checkpoint ema"
+).split()
+#: Options of speed, memory, paths and logging, whose changes are ignored.
 _ANYWHERE = (
     "log_interval log_format log_file no_progress_bar user_dir aim_repo "
     "tensorboard_logdir wandb_project azureml_logging plasma_path num_workers data_buffer_size "
@@ -158,13 +163,8 @@ _ANYWHERE = (
     "reset_dataloader reset_lr_scheduler reset_meters reset_optimizer optimizer_overrides tpu cpu "
     "suppress_crashes"
 ).split()
-#: Options of groups that define a run whose changes are only logged.
-_HARMLESS = (
-    "checkpoint_activations offload_activations min_params_to_wrap token_loss "
-    "report_accuracy dataset_impl fp16_adam_stats use_old_adam rebuild_batches eval_bleu "
-    "eval_bleu_args eval_bleu_detok eval_bleu_detok_args eval_tokenized_bleu eval_bleu_remove_bpe "
-    "eval_bleu_print_samples"
-).split()
+#: Copies of options of the group ``optimization``.
+_COPIES = (("optimizer", "lr"), ("lr_scheduler", "lr"), ("lr_scheduler", "max_update"))
 
 
 class Change(NamedTuple):
@@ -181,12 +181,12 @@ class Change(NamedTuple):
 
 def changes(saved: Mapping, now: Mapping) -> Iterator[Change]:
     """Yield the changed options; options missing on one side are skipped."""
-    for group in (*MAKES_A_RUN, *_LOGGED):
+    for group in _COMPARED:
         before, after = (_options(options.get(group)) for options in (saved, now))
         for name, value in before.items():
             # A model's name, such as transformer_disagree_small, is a preset of options.
             counts = name not in _ANYWHERE if name != "_name" else group not in ("model", "task")
-            counts = counts and (group, name) not in _copied(after)
+            counts = counts and (group, name) not in _COPIES
             if counts and name in after and not _same(group, name, value, after[name]):
                 yield Change(group, name, value, after[name])
 
@@ -198,7 +198,9 @@ def check_same_run(
     method_options: Mapping[str, Collection[str]],
     fits: bool = True,
 ) -> list[Change]:
-    """Refuse to resume a run with changed options, or without a term's plugin.
+    """Refuse to resume a run with another method, seed, architecture, corpus or optimiser.
+
+    A changed learning rate is refused too, and a term whose plugin is missing.
 
     Args:
         path: the last checkpoint in the folder.
@@ -218,8 +220,8 @@ def check_same_run(
         if _refused(change, now, method_options):
             name = change.group if change.name == "_name" else change.name
             cure = f"--restore-file {os.path.join(os.path.dirname(path), LAST)}"
-            if change.name == "_name" and MAKES_A_RUN[change.group]:
-                cure = flag(MAKES_A_RUN[change.group][0])
+            if change.name == "_name" and change[:2] in DEFINE_A_RUN:
+                cure = flag(DEFINE_A_RUN[change[:2]][0])
             raise UserError(
                 f"{path}: trained with {flag(name)} {_text(change.before)}, which is now "
                 f"{_text(change.now)}; give another --save-dir, or, "
@@ -271,15 +273,16 @@ def _of_method(change: Change, method_options: Mapping[str, Collection[str]]) ->
 
 
 def _refused(change: Change, now: Mapping, method_options: Mapping[str, Collection[str]]) -> bool:
+    group, name = change[:2]
     if _of_method(change, method_options):
         return True
-    group, name = change[:2]
-    if group not in MAKES_A_RUN or name in _HARMLESS or (group == "optimization" and name != "lr"):
-        return False
+    if group == "model":
+        return not any(word in name for word in _NOT_ARCHITECTURE)
     if name == "data" and not all(map(os.path.exists, str(change.before).split(os.pathsep))):
         return False  # moved
     given = now.get("checkpoint") or {}
-    return not any(given.get(reset) for reset in MAKES_A_RUN[group])
+    confirmed = any(given.get(reset) for reset in DEFINE_A_RUN.get((group, name), ()))
+    return (group, name) in DEFINE_A_RUN and not confirmed
 
 
 def _options(group: Any) -> Mapping:
@@ -299,15 +302,6 @@ def _same(group: str, name: str, before: Any, now: Any) -> bool:
         folders = [str(value).split(os.pathsep) for value in (before, now)]
         return list(map(os.path.realpath, folders[0])) == list(map(os.path.realpath, folders[1]))
     return same_value(_text(before), _text(now))
-
-
-def _copied(options: Mapping) -> list[tuple[str, str]]:
-    """Return options that are copies of others."""
-    copies = [("optimizer", "lr"), ("lr_scheduler", "lr")]
-    # A cosine schedule depends on the number of updates unless it has a period.
-    if (options.get("lr_period_updates") or 0) > 0:
-        copies.append(("lr_scheduler", "max_update"))
-    return copies
 
 
 def _text(value: Any) -> str:

@@ -68,8 +68,13 @@ def test_resume_without_the_terms_plugin_is_refused(off):
 
 RUN = {
     "common": {"seed": 1, "bf16": True, "log_interval": 50, "user_dir": "a"},
-    "model": {"_name": "transformer_disagree", "dropout": 0.1, "checkpoint_activations": False},
-    "task": {"_name": "exact_translation", "data": "DATA", "source_lang": None},
+    "model": {"_name": "transformer_disagree", "dropout": 0.1, "attention_heads": 4},
+    "task": {
+        "_name": "exact_translation",
+        "data": "DATA",
+        "source_lang": None,
+        "target_lang": "en",
+    },
     "criterion": {"_name": "with_diversity", "label_smoothing": 0.1, "hsic_weight": "0.0"},
     "optimization": {"lr": [0.004], "max_update": 100, "update_freq": [1]},
     "optimizer": {"_name": "adam", "adam_betas": "(0.9, 0.98)"},
@@ -78,9 +83,9 @@ RUN = {
     "checkpoint": {"save_dir": "run", "reset_optimizer": False},
 }
 OTHERS = [
-    ("model", {"dropout": 0.3}, "--dropout 0.1, which is now 0.3; .*--restore-file run/"),
+    ("model", {"attention_heads": 8}, "--attention-heads 4, which is now 8; .*--restore-file run/"),
     ("task", {"data": "OTHER"}, "--data .*/data, which is now .*/other; "),
-    ("criterion", {"label_smoothing": 0.0}, "--label-smoothing 0.1"),
+    ("task", {"target_lang": "fr"}, "--target-lang en, which is now fr; "),
     ("criterion", {"_name": "adaptive_loss"}, "--criterion with_diversity, .* now adaptive_loss"),
     ("optimization", {"lr": [0.001]}, "--lr 0.004, which is now 0.001"),
     (
@@ -88,15 +93,19 @@ OTHERS = [
         {"_name": "nag"},
         "--optimizer adam, which is now nag; .* new value, add --reset-optimizer$",
     ),
-    ("optimizer", {"adam_betas": [0.9, 0.999]}, "--adam-betas"),
-    ("lr_scheduler", {"warmup_updates": 10}, "--warmup-updates 500"),
-    ("lr_scheduler", {"max_update": 200, "lr": 1}, "--max-update 100, which is now 200"),
+]
+WARNED = [
+    ("model", {"dropout": 0.3}, "dropout 0.1, now 0.3"),
+    ("criterion", {"label_smoothing": 0.0}, "label_smoothing 0.1, now 0.0"),
+    ("optimizer", {"adam_betas": [0.9, 0.999]}, "adam_betas 0.9, 0.98, now 0.9, 0.999"),
+    ("lr_scheduler", {"warmup_updates": 10, "lr": 1}, "warmup_updates 500, now 10"),
+    ("optimization", {"max_update": 200}, "max_update 100, now 200"),
+    ("common", {"bf16": False}, "bf16 True, now False"),
 ]
 MEANT = {
     "criterion": "reset_optimizer",
     "optimizer": "reset_optimizer",
     "optimization": "reset_lr_scheduler",
-    "lr_scheduler": "reset_lr_scheduler",
     "task": "reset_dataloader",
 }
 ALIKE = {
@@ -131,6 +140,13 @@ def test_changed_run_needs_confirmation(group, options, named, tmp_path):
         meant = changed(tmp_path, group, options, {MEANT[group]: True})
         (found,) = check_same_run(path, *meant, OWN)
         assert found[:2] == (group, next(iter(options)))
+
+
+@pytest.mark.parametrize(("group", "options", "text"), WARNED)
+def test_other_changes_are_permitted(group, options, text, tmp_path):
+    (tmp_path / "data").mkdir()
+    (found,) = check_same_run("run/a.pt", *changed(tmp_path, group, options), OWN)
+    assert str(found) == text
 
 
 def test_moved_data_is_accepted(tmp_path):
