@@ -2,7 +2,6 @@
 
 import argparse
 import importlib.util
-import logging
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -13,18 +12,18 @@ from diverse_mha.analysis.labels import short_names
 from diverse_mha.analysis.report import format_tables, write_figures, write_numbers
 from diverse_mha.analysis.run import analyze, open_models
 from diverse_mha.analysis.similarity import (
-    COMPONENT_ORDER,
     DEFAULT_MEASURES,
     MEASURES,
     Selection,
-    parse_layers,
 )
+from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError, add_cpu, add_number, between
 from diverse_mha.common.files import check_file, check_own_folder, sha256_of, write_json
-from diverse_mha.common.options import parse_names
+from diverse_mha.common.options import parse_layers, parse_names
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import versions
+from diverse_mha.common.progress import hide_log
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.measures.similarity import THRESHOLD
 
@@ -111,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     if in_folder:
         check_libraries()
     import_plugin(args.user_dir)
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
+    hide_log("")
     models, against = open_models(
         args.checkpoints, args.data, selection, against=args.against, cpu=args.cpu
     )
@@ -216,8 +215,8 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
             f"--importance-of {args.importance_of} has no effect without --measures importance"
         )
     return Selection(
-        components=parse_names("--components", args.components, COMPONENT_ORDER) or None,
-        layers=parse_layers(args.layers),
+        components=parse_names("--components", args.components, COMPONENTS) or None,
+        layers=parse_layers("--layers", args.layers, ("all", "last")),
         measures=measures,
         threshold=args.threshold,
         subset=args.subset,

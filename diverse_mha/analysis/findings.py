@@ -1,7 +1,6 @@
 """Findings of an analysis: comparison tables of models, a sentence for each, and the headline."""
 
-import math
-from statistics import mean, stdev
+from statistics import mean
 from typing import NamedTuple
 
 from diverse_mha.analysis.tables import (
@@ -14,7 +13,6 @@ from diverse_mha.analysis.tables import (
     number,
     summary_rows,
 )
-from diverse_mha.evaluation.comparison.statistics import by_t
 
 
 class Question(NamedTuple):
@@ -25,16 +23,17 @@ class Question(NamedTuple):
     main: str  # heading that the sentence quotes; else the first measured one
     higher: str  # description of heads with a higher value
     lower: str
+    same: str
 
 
 QUESTIONS = (
     Question("Are heads' outputs similar?", ("svcca", "cka"), "CKA",
-             "more similar", "less similar"),
+             "more similar", "less similar", "similar"),
     Question("Do heads look at different places?", ("jsd",), "JSD/row",
-             "further apart", "closer together"),
-    Question("How sharp is attention?", ("entropy",), "Entropy", "less sharp", "sharper"),
+             "further apart", "closer together", "far apart"),
+    Question("How sharp is attention?", ("entropy",), "Entropy", "less sharp", "sharper", "sharp"),
     Question("Do heads disagree? exp(D) over all pairs of heads and over i≠j", ("disagreement",),
-             "Out.", "more in disagreement", "less in disagreement"),
+             "Out.", "more in disagreement", "less in disagreement", "much in disagreement"),
 )  # fmt: skip
 
 
@@ -78,9 +77,8 @@ def _main(result: dict, question: Question) -> str | None:
 def _findings(results: list[dict], question: Question) -> list[str]:
     """Return a sentence for each model but the first: how its mean over modules differs.
 
-    Models differ clearly if the interval of the mean difference over modules excludes 0. Models
-    with other components are skipped; for disagreement also models with other numbers of heads,
-    because exp(D) of unrelated heads grows with their number.
+    Models with other components are skipped; for disagreement also models with other numbers of
+    heads, because exp(D) of unrelated heads grows with their number.
     """
     first, sentences = results[0], []
     main = _main(first, question)
@@ -92,37 +90,15 @@ def _findings(results: list[dict], question: Question) -> list[str]:
         before, after = (summary_rows(model)["mean"][main] for model in (first, result))
         if before is None or after is None:
             continue
-        name, baseline, up = result["name"], first["name"], after > before
-        old, new = _modules_of(first, main), _modules_of(result, main)
-        differences = [new[module] - old[module] for module in old if module in new]
-        count = sum((x > 0) if up else (x < 0) for x in differences)
-        clear, interval = _spread(differences)
-        verdict = f"Heads of {name} and {baseline} do not differ clearly"
-        if clear and f"{before:.3f}" != f"{after:.3f}":
-            word = question.higher if up else question.lower
-            verdict = f"Heads of {name} are {word} than those of {baseline}"
+        verdict = f"Heads of {result['name']} are as {question.same} as those of {first['name']}"
+        if f"{before:.3f}" != f"{after:.3f}":
+            word = question.higher if after > before else question.lower
+            verdict = f"Heads of {result['name']} are {word} than those of {first['name']}"
         sentences.append(
-            f"{verdict}: {main} {after:.3f} against {before:.3f}, mean over {OVER['mean']}; "
-            f"{'higher' if up else 'lower'} in {count} of {len(differences)} modules{interval}."
+            f"{verdict}: {main} {after:.3f} against {before:.3f}, mean over {OVER['mean']}. "
+            "These are single models; other seeds may differ."
         )
     return sentences
-
-
-def _spread(differences: list[float]) -> tuple[bool, str]:
-    """Return whether the interval of the mean difference excludes 0, and its text."""
-    if len(differences) < 2:
-        return False, ""
-    degrees = len(differences) - 1
-    found = by_t(
-        mean(differences),
-        stdev(differences) / math.sqrt(len(differences)),
-        degrees,
-        over_seeds=False,
-    )
-    if found.interval is None:  # all differences are equal
-        return True, ""
-    low, high = found.interval
-    return low > 0 or high < 0, f" (difference {low:+.3f} to {high:+.3f}, 95 % over modules)"
 
 
 def headline(results: list[dict]) -> str:

@@ -1,7 +1,6 @@
 """``diverse-mha prune``: removes the least important heads, or scores a pruning curve."""
 
 import argparse
-import logging
 from pathlib import Path
 
 from diverse_mha.analysis import pruning
@@ -11,6 +10,7 @@ from diverse_mha.common.files import check_file, check_own_folder
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import add_force, check_replaceable
 from diverse_mha.common.plugins import add_user_dir, import_plugin
+from diverse_mha.common.progress import hide_log
 from diverse_mha.evaluation.checkpoints import save_checkpoint, written_by
 
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.by == "random" and args.steps > 1:
         raise UserError(f"--steps {args.steps} has no effect with --by random; leave it out")
     import_plugin(args.user_dir)
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
+    hide_log("")
     seed = 1 if args.seed is None else args.seed
     ranking = pruning.Ranking(
         args.by, args.subset, args.max_tokens, args.steps, seed, args.keep_one

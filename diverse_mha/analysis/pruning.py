@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import random
-import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from diverse_mha.evaluation.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
+from diverse_mha.evaluation.comparison.runs import without_seed
 
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures import Plot
@@ -241,7 +241,7 @@ def name_checkpoints(words: list[str]) -> list[tuple[str, str]]:
     paths = [path if equals else name or path for name, equals, path in split]
     shorts = short_names(paths)
     return [
-        (name if equals else re.split(r"[._-]?seed", short)[0] or short, path)
+        (name if equals else without_seed(short), path)
         for (name, equals, _), short, path in zip(split, shorts, paths, strict=True)
     ]
 

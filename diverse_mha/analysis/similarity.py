@@ -6,7 +6,6 @@ al. 2018, Tables 4 and 5.
 """
 
 import math
-import re
 from collections.abc import Container
 from itertools import combinations
 from typing import NamedTuple
@@ -16,8 +15,8 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
+from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import split_list
 from diverse_mha.measures.attention_weights import divergence_sums, entropy_sums
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
@@ -255,7 +254,6 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
     }
 
 
-COMPONENT_ORDER = ("encoder", "cross", "decoder")
 # Further values of a measure in a layer's result, and their suffix in the summary.
 KEYS = {
     "jsd": {"mean": "", "per_row": "_per_row"},
@@ -285,8 +283,8 @@ class Selection(NamedTuple):
 
     def components_of(self, available: Container[str]) -> list[str]:
         """Return the selected ones of the available components, in the order of the tables."""
-        wanted = self.components or COMPONENT_ORDER
-        return [c for c in COMPONENT_ORDER if c in wanted and c in available]
+        wanted = self.components or COMPONENTS
+        return [c for c in COMPONENTS if c in wanted and c in available]
 
     def layers_of(self, depth: int) -> list[int]:
         """Return the selected layers, from 1, of a component with ``depth`` layers."""
@@ -295,22 +293,13 @@ class Selection(NamedTuple):
         return [depth] if self.layers == "last" else list(self.layers)
 
 
-def parse_layers(text: str) -> str | tuple[int, ...]:
-    """Parse ``--layers``."""
-    if text in ("all", "last"):
-        return text
-    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
-        raise UserError(f"--layers {text}: give all, last, or numbers from 1 such as 1,3")
-    return tuple(sorted(set(map(int, split_list(text)))))
-
-
 def check_selection(selection: Selection, depths: dict[str, int], name: str) -> None:
     """Raise an error for components or layers that the model lacks."""
     for component in selection.components or ():
         if component not in depths:
             raise UserError(
                 f"--components {component}: {name} has no such component; it has "
-                f"{', '.join(c for c in COMPONENT_ORDER if c in depths)}"
+                f"{', '.join(c for c in COMPONENTS if c in depths)}"
             )
     for component in selection.components_of(depths):
         for number in selection.layers_of(depths[component]):

@@ -253,7 +253,7 @@ class OpenHeads:
         return logits, weights, torch.matmul(kept, v)  # outputs (B, H, T, D)
 
 
-def check_heads(embed_dim: int, num_heads: int) -> None:
+def check_head_count(embed_dim: int, num_heads: int) -> None:
     """Raise ValueError if ``num_heads`` does not divide ``embed_dim``."""
     if num_heads < 1 or embed_dim % num_heads:
         raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}")

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def check_heads(name: str, tensor: Tensor, letters: str) -> None:
+def check_head_tensor(name: str, tensor: Tensor, letters: str) -> None:
     """Raise ValueError unless a tensor has the dimensions ``letters``, a head and a float dtype."""
     dims = letters.count(",") + 1
     if tensor.dim() != dims:
@@ -61,7 +61,7 @@ def position_weights(
     name: str, x: Tensor, padding_mask: Tensor | None, letters: str = "(B, H, S, D)"
 ) -> Tensor:
     """Check head vectors and their mask (B, S), and return :func:`real_position_weights` (B, S)."""
-    check_heads(name, x, letters)
+    check_head_tensor(name, x, letters)
     shape = torch.Size((x.size(0), x.size(2)))
     check_padding_mask("padding_mask", padding_mask, shape)
     return real_position_weights(padding_mask, x.new_empty((), dtype=compute_dtype(x)), shape)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from diverse_mha.attention.core import (
     Attended,
     OpenHeads,
-    check_heads,
+    check_head_count,
     check_state_names,
     lowest_bias,
 )
@@ -52,7 +52,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         drophead: nn.Module | None = None,
         projections: nn.Module | None = None,
     ):
-        check_heads(embed_dim, num_heads)
+        check_head_count(embed_dim, num_heads)
         super().__init__(
             *(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn),
             *(kdim, vdim, batch_first, device, dtype),

@@ -168,6 +168,27 @@ def parse_names(option: str, value: str | None, legal: tuple[str, ...]) -> tuple
     return tuple(name for name in legal if name in names)
 
 
+def parse_layers(
+    option: str, value: str, words: tuple[str, ...], count: int | None = None
+) -> str | tuple[int, ...]:
+    """Parse layers: one of ``words``, such as ``all``, or numbers from 1 up to ``count``.
+
+    Raises:
+        UserError: for anything else.
+    """
+    if value in words:
+        return value
+    numbers = split_list(value)
+    for number in numbers:
+        if not number.isdecimal() or not 1 <= int(number) <= (count or math.inf):
+            most = f" to {count}" if count else ""
+            raise UserError(
+                f"{option} {value}: there is no layer {number!r}; give numbers from 1{most} "
+                f"separated by commas, or {' or '.join(words)}"
+            )
+    return tuple(sorted({int(number) for number in numbers}))
+
+
 @dataclass
 class NoOptions:
     """The options of a method that has none."""

@@ -1,5 +1,6 @@
 """Progress of long computations: a bar on a terminal, otherwise a line every half minute."""
 
+import logging
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sized
@@ -9,6 +10,11 @@ EVERY = 30.0  # seconds between lines
 NOTES_EVERY = 0.5  # minimum seconds between changes of a bar's note
 SIZE = {"ncols": 79, "nrows": 24}  # of a terminal that reports 0
 Item = TypeVar("Item")
+
+
+def hide_log(name: str = "fairseq") -> None:
+    """Hide log messages below warnings: fairseq logs every file. "" hides those of all packages."""
+    logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def counted(number: int, noun: str) -> str:

@@ -106,7 +106,7 @@ class DiversityTerms:
         """Return the schedule's factor on all weights in a training step."""
         return self.schedule.factor(model.num_updates) if self.schedule else 1.0
 
-    def check_heads(self, heads: dict[str, int]) -> None:
+    def check_components(self, heads: dict[str, int]) -> None:
         """Refuse components that a model lacks, or whose single head has nothing to compare."""
         for term in self.terms:
             if not heads:
@@ -269,7 +269,7 @@ class DiversityMixin:
                 f"{type(model).__name__} does not; give --arch transformer_disagree, which has "
                 "the same parameters"
             )
-        self.diversity.check_heads(model.heads)
+        self.diversity.check_components(model.heads)
 
     def forward(self, model, sample, reduce=True):
         """Compute the loss as fairseq's criterion does, then add the terms.

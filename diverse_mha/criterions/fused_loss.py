@@ -17,7 +17,13 @@ BLOCK_SIZE = 2**26  # numbers in a block elsewhere
 
 
 def fused_label_smoothed_loss(
-    features: Tensor, weight: Tensor, target: Tensor, epsilon: float, padding_idx: int
+    features: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    epsilon: float,
+    padding_idx: int,
+    *,
+    may_wait: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Sum over real positions of fairseq's label-smoothed loss, and of the plain one.
 
@@ -35,6 +41,8 @@ def fused_label_smoothed_loss(
         target: (...) word numbers.
         epsilon: label smoothing, in [0, 1).
         padding_idx: target number that is left out.
+        may_wait: True if values of tensors may decide sizes and branches, for which the host waits
+            for the device; None: on a CPU.
 
     Returns:
         Two scalars, in nats: the loss, and the negative log-likelihood, which carries no gradient.
@@ -43,7 +51,8 @@ def fused_label_smoothed_loss(
     words = target.reshape(-1)
     rows = features.reshape(len(words), features.size(-1))  # C may be 0: no -1
     real = words.ne(padding_idx)
-    if _host_may_wait(features.device):
+    may_wait = features.device.type == "cpu" if may_wait is None else may_wait
+    if may_wait:
         real = real.nonzero()[:, 0]  # (N,)
         rows, words, real = rows.index_select(0, real), words.index_select(0, real), None
     else:
@@ -51,12 +60,7 @@ def fused_label_smoothed_loss(
         rows = rows.masked_fill(~real[:, None], 0.0)
     # Inside a Function's forward pass gradients are always off.
     needs_grad = torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)
-    return _FusedLoss.apply(rows, weight, words, real, epsilon, needs_grad)
-
-
-def _host_may_wait(device: torch.device) -> bool:
-    """Say whether results may decide sizes and branches without a wait, as on a CPU."""
-    return device.type == "cpu"
+    return _FusedLoss.apply(rows, weight, words, real, epsilon, needs_grad, may_wait)
 
 
 def _moved(part: Tensor, total: Tensor | None) -> Tensor:
@@ -70,8 +74,8 @@ class _FusedLoss(torch.autograd.Function):
     """Of rows (N, C), weight (V, C) and words (N,); ``real`` is (N,), or None for all."""
 
     @staticmethod
-    def forward(ctx, rows, weight, words, real, epsilon: float, needs_grad: bool):
-        size = weight.size(0)
+    def forward(ctx, rows, weight, words, real, epsilon: float, needs_grad: bool, may_wait: bool):
+        ctx.may_wait, size = may_wait, weight.size(0)
         even = epsilon / max(size - 1, 1)  # a band of an adaptive softmax may be one word
         right = 1.0 - epsilon - even
         dtype = torch.promote_types(rows.dtype, torch.float32)
@@ -149,6 +153,6 @@ class _FusedLoss(torch.autograd.Function):
     def backward(ctx, grad: Tensor, _):
         grads = ctx.saved_tensors
         # 1 without loss scaling, which only a CPU can check without a wait.
-        if not _host_may_wait(grad.device) or grad.item() != 1.0:
+        if not ctx.may_wait or grad.item() != 1.0:
             grads = [g.to(grad.dtype) * grad for g in grads]
-        return *(g.to(ctx.dtype) for g in grads), None, None, None, None
+        return *(g.to(ctx.dtype) for g in grads), None, None, None, None, None

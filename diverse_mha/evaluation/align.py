@@ -1,7 +1,6 @@
 """``diverse-mha align``: word alignments from one head of the encoder-decoder attention."""
 
 import argparse
-import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.plugins import add_user_dir, import_plugin
-from diverse_mha.common.progress import counted
+from diverse_mha.common.progress import counted, hide_log
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.text import read_lines
@@ -204,7 +203,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha align``."""
     gold = None if args.gold is None else read_gold(Path(args.gold))
     import_plugin(args.user_dir)
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
+    hide_log("")
     aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
     requested = None if args.head is None else aligner.choose("--head", args.head)
     sentences = aligner.split(args.subset, args.max_tokens)

@@ -1,7 +1,6 @@
 """``diverse-mha evaluate-classifier``: accuracy of a sentence classifier on each split."""
 
 import argparse
-import logging
 import re
 import time
 from collections import Counter
@@ -14,7 +13,7 @@ from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cl
 from diverse_mha.common.files import MAKE_DATA, check_data_exists, write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.plugins import add_user_dir, import_plugin
-from diverse_mha.common.progress import shown
+from diverse_mha.common.progress import hide_log, shown
 from diverse_mha.evaluation.checkpoints import Loaded, check_task, load, load_checkpoint, on_device
 from diverse_mha.evaluation.fairseq_command import evaluation_output, evaluation_parser
 from diverse_mha.evaluation.run_folder import open_folders
@@ -122,7 +121,7 @@ def main(words: Sequence[str] | None = None) -> int:
         raise UserError(f"{data}: no labels in it; {MAKE_DATA}")
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)  # fairseq logs every file
+    hide_log()
     check_task(checkpoint, load_checkpoint(checkpoint, mmap=True), "sentence_classification")
     loaded = load(checkpoint, args.data, cpu=args.cpu)
     model, task = loaded.model, loaded.task

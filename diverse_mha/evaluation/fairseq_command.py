@@ -22,7 +22,7 @@ from diverse_mha.common.errors import (
 )
 from diverse_mha.common.files import USER_DIR, check_file, read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
-from diverse_mha.common.progress import Progress, shown
+from diverse_mha.common.progress import Progress, hide_log, shown
 from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.evaluation.run_folder import open_folders
 from diverse_mha.fairseq_fixes.patch import patched
@@ -100,7 +100,7 @@ def parse_with_fairseqs(
     args, _ = parser.parse_known_args(words)
     checkpoint, words = open_folders(args.checkpoint, words)
     args, extra = parser.parse_known_args(words)
-    logging.getLogger("fairseq.data").setLevel(logging.WARNING)  # it logs every file
+    hide_log("fairseq.data")
     for word in extra:
         name = word.partition("=")[0]
         for option, why in (_REFUSED | refused).items():

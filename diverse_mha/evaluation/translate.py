@@ -1,7 +1,6 @@
 """``diverse-mha translate``: translates plain text from standard input, also with an ensemble."""
 
 import argparse
-import logging
 import os
 import sys
 import time
@@ -14,7 +13,7 @@ import diverse_mha
 from diverse_mha.common.errors import UserError, add_cpu, add_number, between
 from diverse_mha.common.files import check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
-from diverse_mha.common.progress import counted, terminal_bar
+from diverse_mha.common.progress import counted, hide_log, terminal_bar
 from diverse_mha.corpora.prepared import read_side
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class Translator:
         from diverse_mha.evaluation.checkpoints import check_translates, fitting
 
         diverse_mha.register()
-        logging.getLogger("fairseq").setLevel(logging.WARNING)  # fairseq logs every step
+        hide_log()
         check_data_folder(str(data))
         paths = utils.split_paths(checkpoint)
         for path in paths:

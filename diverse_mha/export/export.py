@@ -1,7 +1,6 @@
 """``diverse-mha export``: writes a checkpoint for fairseq, CTranslate2 or transformers."""
 
 import argparse
-import logging
 import tempfile
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from diverse_mha.common.files import check_file, check_folder, write_json
 from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
+from diverse_mha.common.progress import hide_log
 from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint, written_by
 
 FORMATS = {
@@ -120,7 +120,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
         from diverse_mha.evaluation.align import Aligner
         from diverse_mha.evaluation.checkpoints import load
 
-        logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs every file
+        hide_log()
         aligner = Aligner(load(args.checkpoint, data, cpu=True), data)
         alignment = aligner.head(aligner.choose("--alignment-head", args.alignment_head))
         summary += ", aligning by layer {}, head {}".format(*alignment)

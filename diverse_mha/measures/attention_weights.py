@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from diverse_mha.attention.head_tensors import check_heads, check_padding_mask, compute_dtype
+from diverse_mha.attention.head_tensors import check_head_tensor, check_padding_mask, compute_dtype
 
 REDUCTIONS = ("sentence", "row")
 CHUNK = 2**20  # elements of mixtures at once
@@ -100,7 +100,7 @@ def _real_rows(
     weights: Tensor, query_padding_mask: Tensor | None, key_padding_mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Return the rows of real queries (N, H, S), without padded keys, and their sentences (N,)."""
-    check_heads("weights", weights, "(B, H, T, S)")
+    check_head_tensor("weights", weights, "(B, H, T, S)")
     bsz, _, tgt_len, src_len = weights.shape
     check_padding_mask("query_padding_mask", query_padding_mask, (bsz, tgt_len))
     check_padding_mask("key_padding_mask", key_padding_mask, (bsz, src_len))

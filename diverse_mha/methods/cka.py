@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from diverse_mha.attention.head_tensors import check_heads, full_precision, position_weights
+from diverse_mha.attention.head_tensors import check_head_tensor, full_precision, position_weights
 from diverse_mha.common.options import UNIT, option
 from diverse_mha.methods.disagreement.functions import centre
 from diverse_mha.methods.term import TERMS, Term, components_option, weight_option
@@ -33,7 +33,7 @@ def cka(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
         0 with any other. 0, with zero gradient, for one head or fewer than two positions. With few
         positions CKA of independent heads is above 0, about 1 / (1 + N / D).
     """
-    check_heads("x", x, "(B, H, L, D)")
+    check_head_tensor("x", x, "(B, H, L, D)")
     num_heads, head_dim = x.size(1), x.size(3)
     weights = position_weights("x", x, padding_mask)  # (B, L), of sum 1
     centred = centre(x, padding_mask) * weights.sqrt()[:, None, :, None]

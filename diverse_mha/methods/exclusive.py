@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diverse_mha.attention.core import check_heads
+from diverse_mha.attention.core import check_head_count
 from diverse_mha.attention.registries import AGGREGATION
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import COUNT, Method, Place
@@ -30,7 +30,7 @@ class Exclusive(nn.Linear):
 
     def __init__(self, embed_dim: int, num_heads: int):
         COUNT.check("num_heads", num_heads)
-        check_heads(embed_dim, num_heads)
+        check_head_count(embed_dim, num_heads)
         super().__init__(embed_dim, embed_dim)
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)

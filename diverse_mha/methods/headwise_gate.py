@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diverse_mha.attention.core import check_heads
+from diverse_mha.attention.core import check_head_count
 from diverse_mha.attention.registries import AGGREGATION
 from diverse_mha.common.options import COUNT, Method, Place
 
@@ -32,7 +32,7 @@ class HeadwiseGate(nn.Linear):
 
     def __init__(self, embed_dim: int, num_heads: int, *, elementwise: bool = False):
         COUNT.check("num_heads", num_heads)
-        check_heads(embed_dim, num_heads)
+        check_head_count(embed_dim, num_heads)
         super().__init__(embed_dim, embed_dim)
         gates = embed_dim if elementwise else num_heads
         self.gate = nn.Linear(embed_dim, gates, bias=False)

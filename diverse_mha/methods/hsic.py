@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.head_tensors import (
-    check_heads,
+    check_head_tensor,
     check_padding_mask,
     compute_dtype,
     full_precision,
@@ -49,7 +49,7 @@ def hsic(
         least 0; lower = more diverse, 0 = uncorrelated. 0, with zero gradient, for one head or
         fewer than two samples. Differentiable once.
     """
-    check_heads("x", x, "(B, H, L, D)")
+    check_head_tensor("x", x, "(B, H, L, D)")
     check_padding_mask("padding_mask", padding_mask, (x.size(0), x.size(2)))
     if normalization not in NORMALIZATIONS:
         raise ValueError(f"normalization is {normalization!r}; expected one of {NORMALIZATIONS}")

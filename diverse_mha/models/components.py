@@ -10,28 +10,12 @@ from fairseq.options import eval_str_list
 from diverse_mha.attention import AGGREGATION, LOGITS, PROJECTIONS
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import Place, Seam, Selection, flag, parse_names, split_list
+from diverse_mha.common.options import Place, Seam, Selection, flag, parse_layers, parse_names
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SEAMS
 
 # By component, the stack whose width, heads and number of layers it has.
 SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
-
-
-def parse_layers(option: str, value: str | None, count: int) -> frozenset[int]:
-    """Read a comma list of layer numbers from 1 to ``count``, ``all``, or ``none`` (also None)."""
-    words = split_list(str(value if value is not None else "none"))
-    if words == ["none"]:
-        return frozenset()
-    if words == ["all"]:
-        return frozenset(range(1, count + 1))
-    for word in words:
-        if not word.isdecimal() or not 1 <= int(word) <= count:
-            raise UserError(
-                f"{option} {value}: there is no layer {word!r}; give numbers from 1 to {count} "
-                "separated by commas, or all, or none"
-            )
-    return frozenset(int(word) for word in words)
 
 
 @dataclass(frozen=True)
@@ -152,7 +136,11 @@ def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]
                 f"{option} {value}: the model has no {component} attention; leave it out"
             )
         count = getattr(args, f"{SIDES[component]}_layers", 0)
-        layers[component] = parse_layers(option, value, count)
+        given = parse_layers(
+            option, "none" if value is None else str(value), ("all", "none"), count
+        )
+        named = {"all": range(1, count + 1), "none": ()}
+        layers[component] = frozenset(named[given] if isinstance(given, str) else given)
     return layers
 
 

@@ -1,15 +1,16 @@
 """The closing table of ``scripts/quickstart.sh``: BLEU, and similarity of the heads."""
 
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
 from diverse_mha.analysis.run import analyze
-from diverse_mha.analysis.similarity import COMPONENT_ORDER, Selection
+from diverse_mha.analysis.similarity import Selection
+from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import OneLineParser, run_cli
 from diverse_mha.common.files import read_json, write_json
+from diverse_mha.common.progress import hide_log
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.evaluation.checkpoints import load
 
@@ -28,10 +29,10 @@ def table(rows: dict[str, dict]) -> Layout:
     """Lay out the results of several models, with ``heads`` from ``heads_alike``."""
     return Layout(
         "BLEU, and CKA of the heads' outputs",
-        ("", "tokenised BLEU", "sacreBLEU", *(f"CKA {name}" for name in COMPONENT_ORDER)),
+        ("", "tokenised BLEU", "sacreBLEU", *(f"CKA {name}" for name in COMPONENTS)),
         tuple(
             (name, f"{row['tokenised_bleu']:.2f}", f"{row['sacrebleu']:.2f}")
-            + tuple(f"{row['heads'][component]:.3f}" for component in COMPONENT_ORDER)
+            + tuple(f"{row['heads'][component]:.3f}" for component in COMPONENTS)
             for name, row in rows.items()
         ),
         (
@@ -49,7 +50,7 @@ def main(words: Sequence[str]) -> int:
         "evaluations", nargs="+", metavar="NAME=FILE.json", help="what scripts/evaluate.sh wrote"
     )
     args = parser.parse_args(words)
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq logs every file
+    hide_log("")
     rows = {}
     for word in args.evaluations:
         name, _, file = word.rpartition("=")

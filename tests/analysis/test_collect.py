@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,11 +15,11 @@ from diverse_mha.analysis.similarity import (
     HeadsMeter,
     Selection,
     check_selection,
-    parse_layers,
     real_rows,
 )
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import parse_layers
 from tests.reference import cosine
 from tests.toy import build_ours, toy_batch
 
@@ -174,10 +175,11 @@ def test_unknown_components_and_layers_are_refused():
     check_selection(Selection(layers=(1, 2)), depths, "x.pt")
     with pytest.raises(UserError, match="--layers 3: the decoder of x.pt has 2 layers"):
         check_selection(Selection(layers=(3,)), {"encoder": 6, **depths}, "x.pt")
+    layers = partial(parse_layers, "--layers", words=("all", "last"))
     for bad in ("0", "1,,2", "first", "-1", ""):
-        with pytest.raises(UserError, match="give all, last, or numbers"):
-            parse_layers(bad)
-    assert parse_layers("3,1,3") == (1, 3) and parse_layers("last") == "last"
+        with pytest.raises(UserError, match="there is no layer .*; give numbers from 1 separated"):
+            layers(bad)
+    assert layers("3,1,3") == (1, 3) and layers("last") == "last"
 
 
 @pytest.mark.parametrize("positions", [1, 2])

@@ -117,8 +117,7 @@ def test_findings_are_stated():
     (outputs,), (scores,) = (table.findings for table in comparison_tables([base, other]))
     assert outputs == (
         "Heads of other are more similar than those of base: CKA 0.450 against 0.250, mean over "
-        "all layers measured; higher in 6 of 6 modules (difference +0.200 to +0.200, 95 % over "
-        "modules)."
+        "all layers measured. These are single models; other seeds may differ."
     )
     assert scores.startswith("Heads of other are more in disagreement than those of base: Out. 0.7")
     assert headline([base, other]) == outputs and outputs in text(base, other)
@@ -128,20 +127,7 @@ def test_findings_are_stated():
     assert comparison_tables([base, other])[1].findings == ()
 
 
-@pytest.mark.parametrize(
-    ("differences", "said"),
-    [
-        # A quarter of the value, in one module alone.
-        ((0.3, -0.01, 0.01, -0.01, 0.01, -0.01), "and base do not differ clearly: CKA 0.298 "),
-        # Of a measure whose values are small, a small difference in all modules is clear.
-        ((-0.005, -0.006, -0.004, -0.005, -0.006, -0.004), "are less similar than those of base:"),
-        ((1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5), "and base do not differ clearly: CKA 0.250 "),
-    ],
-)
-def test_models_differ_clearly_if_the_interval_excludes_0(differences, said):
-    other = result("other", 0.0, 0.5)
-    layers = [layer for part in other["components"].values() for layer in part["layers"].values()]
-    for layer, difference in zip(layers, differences, strict=True):
-        layer["cka"]["mean"] += difference
-    (sentence,) = comparison_tables([result("base", 0.0, 0.5), other])[0].findings
-    assert sentence.startswith(f"Heads of other {said}") and "95 % over modules)." in sentence
+def test_equal_means_are_called_equal():
+    models = result("base", 0.0, 0.5), result("other", 1e-5, 0.5)
+    (sentence,) = comparison_tables(models)[0].findings
+    assert sentence.startswith("Heads of other are as similar as those of base: CKA 0.250 against")

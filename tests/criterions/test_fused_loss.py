@@ -1,5 +1,7 @@
 """The fused token loss against fairseq's."""
 
+import functools
+
 import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
@@ -26,11 +28,9 @@ def inputs(rows=(3, 7), width=6, words=11, dtype=torch.float64):
 
 
 @pytest.fixture(params=["cpu", "gpu"])
-def path(request, monkeypatch):
-    """What is done where the host may look at values, and where it should not."""
-    if request.param == "gpu":
-        monkeypatch.setattr(fused_loss, "_host_may_wait", lambda device: False)
-    return request.param
+def loss_of(request):
+    """The loss where the host may look at values, and where it should not, as on a GPU."""
+    return functools.partial(fused_label_smoothed_loss, may_wait=request.param == "cpu")
 
 
 def stock(features, weight, target, epsilon):
@@ -40,13 +40,13 @@ def stock(features, weight, target, epsilon):
 
 @pytest.mark.parametrize("block", [1, 4, 256])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_equals_fairseqs_loss_and_gradients(epsilon, block, path, monkeypatch):
+def test_equals_fairseqs_loss_and_gradients(epsilon, block, loss_of, monkeypatch):
     monkeypatch.setattr(fused_loss, "BLOCK_ROWS", block)
     monkeypatch.setattr(fused_loss, "BLOCK_SIZE", 11 * block)
     features, weight, target = inputs()
     results = []
     for loss, nll in (
-        fused_label_smoothed_loss(features, weight, target, epsilon, PAD),
+        loss_of(features, weight, target, epsilon, PAD),
         stock(features, weight, target, epsilon),
     ):
         gradients = torch.autograd.grad(2.5 * loss, (features, weight))
@@ -64,32 +64,32 @@ def test_validation_makes_no_gradients(monkeypatch):
     assert not made and not loss.requires_grad
 
 
-def test_large_scores_and_a_batch_of_padding_stay_finite(path):
+def test_large_scores_and_a_batch_of_padding_stay_finite(loss_of):
     features, weight, target = inputs(dtype=torch.float32)
-    loss, _ = fused_label_smoothed_loss(features * 1e4, weight, target, 0.1, PAD)
+    loss, _ = loss_of(features * 1e4, weight, target, 0.1, PAD)
     loss.backward()
     assert loss.isfinite() and features.grad.isfinite().all() and weight.grad.isfinite().all()
-    loss, nll = fused_label_smoothed_loss(features, weight, torch.full_like(target, PAD), 0.1, PAD)
+    loss, nll = loss_of(features, weight, torch.full_like(target, PAD), 0.1, PAD)
     loss.backward()
     assert loss == 0 and nll == 0
 
 
-def test_padding_is_never_read(path):
+def test_padding_is_never_read(loss_of):
     features, weight, target = inputs()
     results = []
     for there in (0.0, float("nan")):
         with torch.no_grad():
             features[target.eq(PAD)] = there
-        loss, nll = fused_label_smoothed_loss(features, weight, target, 0.1, PAD)
+        loss, nll = loss_of(features, weight, target, 0.1, PAD)
         results.append((loss, nll, *torch.autograd.grad(loss, (features, weight))))
     for clean, poisoned in zip(*results, strict=True):
         assert torch.equal(clean, poisoned)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_near_float32(dtype, path):
+def test_half_precision_is_near_float32(dtype, loss_of):
     features, weight, target = inputs(dtype=dtype)
-    loss, _ = fused_label_smoothed_loss(features, weight, target, 0.1, PAD)
+    loss, _ = loss_of(features, weight, target, 0.1, PAD)
     loss.backward()
     reference = [x.detach().float().requires_grad_() for x in (features, weight)]
     expected, _ = stock(*reference, target, 0.1)
@@ -100,13 +100,13 @@ def test_half_precision_is_near_float32(dtype, path):
         torch.testing.assert_close(got.float(), want, rtol=5e-2, atol=5e-2)
 
 
-def test_float16_holds_more_words_than_its_largest_number(path):
+def test_float16_holds_more_words_than_its_largest_number(loss_of):
     """65,504; before it is divided by its sum, an even distribution sums to the words."""
     features, weight, target = inputs(words=80_000)
     found = []
     for dtype in (torch.float64, torch.float16):
         parts = [(0.02 * x).detach().to(dtype).requires_grad_() for x in (features, weight)]
-        loss, _ = fused_label_smoothed_loss(*parts, target, 0.0, PAD)
+        loss, _ = loss_of(*parts, target, 0.0, PAD)
         found.append([x.double() for x in torch.autograd.grad(loss, parts)])
     for exact, rounded in zip(*found, strict=True):
         assert (rounded - exact).norm() < 2e-3 * exact.norm()
@@ -131,14 +131,14 @@ def test_half_precision_sums_a_large_batch_as_well_as_fairseq(dtype):
     assert errors[0] < 2 * errors[1], [float(error / exact.norm()) for error in errors]
 
 
-def test_a_loss_scale_beyond_half_precision(path):
+def test_a_loss_scale_beyond_half_precision(loss_of):
     features, weight, target = inputs(dtype=torch.float16)
     features, weight = (x.detach().mul(0.1).requires_grad_() for x in (features, weight))
     reference = [x.detach().double().requires_grad_() for x in (features, weight)]
     results = []
     for loss in (
-        fused_label_smoothed_loss(features, weight, target, 0.1, PAD)[0],
-        fused_label_smoothed_loss(*reference, target, 0.1, PAD)[0],
+        loss_of(features, weight, target, 0.1, PAD)[0],
+        loss_of(*reference, target, 0.1, PAD)[0],
     ):
         inputs_of = (features, weight) if not results else reference
         results.append(torch.autograd.grad(loss * 2.0**17, inputs_of))

@@ -4,6 +4,7 @@ import traceback
 import warnings
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from benchmarks.batches import batches_for, stand_in_task
 from benchmarks.shapes import SHAPES, LanguageModelShape
 from benchmarks.training import Trainee
 from benchmarks.variants import STOCK, variants_of
-from diverse_mha.criterions import fused_loss
+from diverse_mha.criterions import token_loss
+from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
 from diverse_mha.methods.disagreement import cosine
 from tests.gpu.device import DEVICE, MARKS, ON_GPU, to_device
 
@@ -78,7 +80,8 @@ def waits_of(family, name) -> int:
 
 @pytest.mark.parametrize("family", SHAPE)
 def test_the_host_waits_no_more_than_in_fairseqs_own_step(family, record_property, monkeypatch):
-    monkeypatch.setattr(fused_loss, "_host_may_wait", lambda device: False)  # as on a GPU
+    as_on_a_gpu = partial(fused_label_smoothed_loss, may_wait=False)
+    monkeypatch.setattr(token_loss, "fused_label_smoothed_loss", as_on_a_gpu)
     found = {name: waits_of(family, name) for name in variants_of(SHAPE[family])}
     for name, count in found.items():
         record_property(name, count)

@@ -174,7 +174,7 @@ def test_without_attention_to_the_encoder():
         DiversityConfig(disagreement="output", disagreement_on="cross")
     )
     with pytest.raises(ValueError, match="the model has no 'cross' attention"):
-        terms.check_heads(model.heads)
+        terms.check_components(model.heads)
 
 
 REFUSED = {

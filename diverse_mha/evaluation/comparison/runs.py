@@ -14,7 +14,7 @@ from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.bleu import composed
 from diverse_mha.evaluation.comparison.statistics import METRICS, SCORE, sentence_statistics
 
-_SEED = re.compile(r"seed[=_-]?(\d+)")
+_SEED = re.compile(r"[._-]?seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")
 #: Tokenisers whose name in a signature includes MeCab's version.
 _MECAB = re.compile(r"(ja-mecab|ko-mecab)-.*")
@@ -135,6 +135,11 @@ def _newest_result(folder: Path) -> Path:
         names = ", ".join(file.name for file in results)
         print(f"note: {folder}: using {chosen.name} of {names}", file=sys.stderr)
     return chosen
+
+
+def without_seed(name: str) -> str:
+    """Return the name of a run without its seed: ``coda`` for ``coda-seed1``."""
+    return _SEED.split(name)[0] or name
 
 
 def seed_of(path: Path) -> int | None:

@@ -16,7 +16,11 @@ TOLERANCE = {torch.float32: 2e-3, torch.float16: 2e-2, torch.bfloat16: 0.15}
 
 
 def network_function(
-    logits: Tensor, masked: Tensor | None, parameters: list[Tensor]
+    logits: Tensor,
+    masked: Tensor | None,
+    parameters: list[Tensor],
+    *,
+    on_gpu: bool | None = None,
 ) -> type[torch.autograd.Function]:
     """Return the autograd function for a cascade; results are the same to rounding.
 
@@ -28,10 +32,12 @@ def network_function(
         logits: (B, H, T, S).
         masked: bool, broadcasts to (B, H, T, S), or None.
         parameters: weight and bias of each layer in turn.
+        on_gpu: True to try the kernel; None: if the logits are on a CUDA GPU.
     """
+    on_gpu = logits.device.type == "cuda" if on_gpu is None else on_gpu
     width, heads = parameters[0].shape
     fits = (
-        _on_gpu(logits)
+        on_gpu
         and logits.dtype in TOLERANCE
         and len(parameters) == 6
         and heads <= MOST_HEADS
@@ -43,10 +49,6 @@ def network_function(
 
         return TiledNetwork
     return ChunkedNetwork
-
-
-def _on_gpu(logits: Tensor) -> bool:
-    return logits.device.type == "cuda"
 
 
 @functools.lru_cache

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.head_tensors import (
-    check_heads,
+    check_head_tensor,
     check_padding_mask,
     compute_dtype,
     full_precision,
@@ -157,7 +157,7 @@ def position_disagreement(
     check_form(form, POSITION_FORMS)
     if reduction not in POSITION_REDUCTIONS:
         raise ValueError(f"reduction is {reduction!r}; expected one of {POSITION_REDUCTIONS}")
-    check_heads("weights", weights, "(B, H, T, S)")
+    check_head_tensor("weights", weights, "(B, H, T, S)")
     bsz, num_heads, tgt_len, src_len = weights.shape
     check_padding_mask("query_padding_mask", query_padding_mask, (bsz, tgt_len))
     check_padding_mask("key_padding_mask", key_padding_mask, (bsz, src_len))

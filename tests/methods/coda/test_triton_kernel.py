@@ -1,5 +1,6 @@
 """The cascade's kernel for GPUs, run by Triton's interpreter, against the straight form."""
 
+import functools
 import logging
 import sys
 
@@ -27,10 +28,8 @@ def tiles(monkeypatch):
     sys.modules.pop(name, None)
 
 
-@pytest.fixture
-def gpu(monkeypatch):
-    """Let the choice take any device for a GPU."""
-    monkeypatch.setattr(backend, "_on_gpu", lambda logits: True)
+#: The choice on a GPU.
+network_function = functools.partial(backend.network_function, on_gpu=True)
 
 
 SHAPES = {
@@ -116,10 +115,10 @@ def test_the_kernel_runs_on_the_device_of_its_tensors(tiles, monkeypatch):
     assert guarded == [logits.shape] * 2, "forward and backward"
 
 
-def test_the_kernel_is_taken_where_it_is_right(tiles, gpu, caplog):
+def test_the_kernel_is_taken_where_it_is_right(tiles, caplog):
     module, parameters, (logits, previous, _) = example(4, 2, 5, 7, torch.float32)
     state = torch.get_rng_state()
-    assert backend.network_function(logits, None, parameters) is tiles.TiledNetwork
+    assert network_function(logits, None, parameters) is tiles.TiledNetwork
     assert torch.equal(state, torch.get_rng_state()) and not caplog.messages
     fused = NetworkCascade(4).eval()
     fused.load_state_dict(module.state_dict())
@@ -134,41 +133,41 @@ def test_the_form_in_chunks_may_be_tried_where_gradients_are_off():
         assert all(map(torch.equal, tried, backend._try(ChunkedNetwork, *given)))
 
 
-def test_a_kernel_that_is_wrong_is_not_taken(tiles, gpu, monkeypatch, caplog):
+def test_a_kernel_that_is_wrong_is_not_taken(tiles, monkeypatch, caplog):
     monkeypatch.setattr(tiles, "NEGATIVE_SLOPE", 0.3)
     _, parameters, (logits, _, _) = example(4, 2, 5, 7, torch.float32)
     for _ in range(2):
-        assert backend.network_function(logits, None, parameters) is ChunkedNetwork
+        assert network_function(logits, None, parameters) is ChunkedNetwork
     (said,) = caplog.messages
     assert "is not used" in said and "apart" in said
 
 
-def test_without_triton_the_network_goes_in_chunks(gpu, monkeypatch, caplog):
+def test_without_triton_the_network_goes_in_chunks(monkeypatch, caplog):
     backend._is_right.cache_clear()
     monkeypatch.setitem(sys.modules, "diverse_mha.methods.coda.triton_kernel", None)
     _, parameters, (logits, _, _) = example(4, 2, 5, 7, torch.float32)
     with caplog.at_level(logging.WARNING):
-        assert backend.network_function(logits, None, parameters) is ChunkedNetwork
+        assert network_function(logits, None, parameters) is ChunkedNetwork
     assert len(caplog.messages) == 1
     backend._is_right.cache_clear()
 
 
-def test_what_the_kernel_has_no_form_for_goes_in_chunks(gpu, monkeypatch):
+def test_what_the_kernel_has_no_form_for_goes_in_chunks(monkeypatch):
     monkeypatch.setattr(backend, "_is_right", lambda *args: pytest.fail("not to be tried"))
     cases = {
         "float64": example(4, 2, 5, 7)[1:],
         "heads": example(17, 1, 2, 3, torch.float32)[1:],
     }
     for name, (parameters, (logits, _, _)) in cases.items():
-        assert backend.network_function(logits, None, parameters) is ChunkedNetwork, name
+        assert network_function(logits, None, parameters) is ChunkedNetwork, name
     _, parameters, (logits, _, _) = example(4, 2, 5, 7, torch.float32)
     by_head = torch.zeros(1, 4, 5, 7, dtype=torch.bool)
-    assert backend.network_function(logits, by_head, parameters) is ChunkedNetwork
-    assert backend.network_function(logits, None, parameters[:4]) is ChunkedNetwork
+    assert network_function(logits, by_head, parameters) is ChunkedNetwork
+    assert network_function(logits, None, parameters[:4]) is ChunkedNetwork
     # Twice as wide as the widest that fits: 16 heads and --cascade-hidden-ratio 8.
     wide = NetworkCascade(16, hidden_ratio=8).network.flat_parameters()
     logits = torch.zeros(1, 16, 2, 3)
-    assert backend.network_function(logits, None, wide) is ChunkedNetwork
+    assert network_function(logits, None, wide) is ChunkedNetwork
 
 
 def test_a_cpu_is_no_gpu():
