@@ -91,7 +91,7 @@ fetch_python() {
         "$tools/bin/python" -m pip install -qq --no-input --disable-pip-version-check uv >&2 ||
             no_python "$version"
     fi
-    "$tools/bin/uv" python install -q 3.13 >&2 || no_python "$version"
+    "$tools/bin/uv" python install 3.13 >&2 || no_python "$version"
     python=$("$tools/bin/uv" python find --managed-python 3.13) || no_python "$version"
     fits "$python" || no_python "$version"
 }

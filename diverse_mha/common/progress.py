@@ -18,8 +18,9 @@ def hide_log(name: str = "fairseq") -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return ``1 line``, ``1,234 lines``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """Return ``1 line``, ``1,234 lines``, ``2 processes``."""
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def terminal_bar(**options):

@@ -17,7 +17,7 @@ from fairseq.logging import progress_bar
 from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.progress import widened
+from diverse_mha.common.progress import counted, widened
 from diverse_mha.fairseq_fixes.patch import patch
 from diverse_mha.fairseq_fixes.status import record_divergence
 
@@ -51,15 +51,15 @@ def say_length(trainer, epochs) -> None:
         ends.append(done + (wanted.max_epoch - epochs.next_epoch_idx + 1) * an_epoch - of_this)
     if not ends:
         logger.info(
-            "to train: epochs of %s updates; neither max update nor max epoch ends them",
-            f"{an_epoch:,}",
+            "to train: epochs of %s; neither max update nor max epoch ends them",
+            counted(an_epoch, "update"),
         )
         return
     left = min(ends) - done
     if left <= 0:
         return
-    text = "to train: %s updates, %.1f epochs of %s updates"
-    logger.info(text, f"{left:,}", left / an_epoch, f"{an_epoch:,}")
+    text = "to train: %s, %.1f epochs of %s"
+    logger.info(text, counted(left, "update"), left / an_epoch, counted(an_epoch, "update"))
     _time(trainer, done, min(ends))
 
 
@@ -70,8 +70,7 @@ def batch_of(cfg, epoch: int) -> str:
     processes = cfg.distributed_training.distributed_world_size
     limits = {"tokens": cfg.dataset.max_tokens, "examples": cfg.dataset.batch_size}
     sizes = [f"{n * processes * frequency:,} {unit}" for unit, n in limits.items() if n]
-    plural = "" if processes == 1 else "es"
-    return f"{' and '.join(sizes)} ({processes} process{plural}, update_freq {frequency})"
+    return f"{' and '.join(sizes)} ({counted(processes, 'process')}, update_freq {frequency})"
 
 
 def say_batch(cfg, epoch: int, before=None) -> None:
@@ -101,8 +100,8 @@ def _time(trainer, begun: int, end: int) -> None:
             if done >= end:
                 return result
             seconds = (now - since[1]) / (done - since[0])
-            text = "%.2f s an update: about %s left for %s updates"
-            logger.info(text, seconds, duration(seconds * (end - done)), f"{end - done:,}")
+            left = duration(seconds * (end - done)), counted(end - done, "update")
+            logger.info("%.2f s an update: about %s left for %s", seconds, *left)
         return result
 
     trainer.train_step = timed

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
+from diverse_mha.common.progress import counted
 from diverse_mha.training import batch, precision
 from diverse_mha.training.request import Request
 
@@ -34,7 +35,9 @@ def describe(job: Request) -> str:
     lines = [
         f"data: {data}{there}",
         f"run: {folder} ({f'resumes {last}' if last.is_file() else 'new'})",
-        f"an update: up to {' and '.join(sizes)} in {processes} process(es)" if sizes else "",
+        f"an update: up to {' and '.join(sizes)} in {counted(processes, 'process')}"
+        if sizes
+        else "",
         f"ends at: {', '.join(ends)}" if ends else "ends at: no limit",
         divided,
         said,

@@ -123,8 +123,11 @@ def main() -> None:
 def _train(job: train.Request) -> None:
     logging.getLogger("hydra").setLevel(logging.INFO)  # fairseq enables all loggers
     from fairseq_cli import hydra_train
+    from hydra.core.utils import JobReturn
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
+
+    from diverse_mha.fairseq_fixes.patch import patched
 
     diverse_mha.register()
     check_added(job)
@@ -139,7 +142,8 @@ def _train(job: train.Request) -> None:
     if job.setting("distributed_training", "distributed_rank") not in (None, "0"):
         said = ""  # one process says it
     try:
-        with show_what_users_read(job, said):
+        result = patched(JobReturn, "return_value", JobReturn.return_value.getter(_result))
+        with show_what_users_read(job, said), result:
             hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(job, error) from None
@@ -153,6 +157,13 @@ def _train(job: train.Request) -> None:
         if isinstance(error, UserError) or not isinstance(refused, OSError):
             raise
         raise refused from None  # of the log's folder
+
+
+def _result(finished):
+    """Return a job's result or raise its error, without Hydra's heading above the error."""
+    if isinstance(finished._return_value, BaseException):
+        raise finished._return_value
+    return finished._return_value
 
 
 def check_added(job: train.Request) -> None:

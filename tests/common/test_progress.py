@@ -67,7 +67,14 @@ def test_long_item_shows_its_note(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(0, "0 lines"), (1, "1 line"), (2, "2 lines"), (1234, "1,234 lines")]
+    ("number", "noun", "said"),
+    [
+        (0, "line", "0 lines"),
+        (1, "line", "1 line"),
+        (1234, "line", "1,234 lines"),
+        (1, "process", "1 process"),
+        (2, "process", "2 processes"),
+    ],
 )
-def test_one_of_something_is_singular(number, said):
-    assert progress.counted(number, "line") == said
+def test_one_of_something_is_singular(number, noun, said):
+    assert progress.counted(number, noun) == said

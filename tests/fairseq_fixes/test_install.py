@@ -236,6 +236,7 @@ def test_remaining_updates_are_logged_and_not_exceeded(updates, epochs, said, tm
     [
         (1100, [("36 min", "1,095"), ("33 min", "1,000")]),
         (100, [("3 min", "95")]),
+        (6, [("2 s", "1")]),
         (5, []),
     ],
 )
@@ -254,8 +255,8 @@ def test_the_time_left_is_logged_after_5_and_100_updates(
         trainer.train_step([])
     assert step.call_count == 119 and trainer.train_step is step
     told = [line for line in caplog.messages if "left" in line]
-    text = "2.00 s an update: about {} left for {} updates"
-    assert told == [text.format(*one) for one in expected]
+    text = "2.00 s an update: about {} left for {} update{}"
+    assert told == [text.format(*one, "" if one[1] == "1" else "s") for one in expected]
 
 
 @pytest.mark.parametrize(("before", "warned"), [(1, True), (2, False), (None, False)])

@@ -8,6 +8,7 @@ from statistics import mean, stdev
 import numpy as np
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.progress import counted
 from diverse_mha.common.tables import Layout
 from diverse_mha.evaluation.comparison.runs import Scored
 from diverse_mha.evaluation.comparison.statistics import (
@@ -208,7 +209,7 @@ WELCH = (
     "seeds. No interval with one seed."
 )
 FEWEST = 30  # sentences; the bootstrap is unreliable below
-FEW = "Only {count} sentence(s): intervals and p-values of so few are not reliable."
+FEW = "Only {count}: intervals and p-values of so few are not reliable."
 POWER = (
     "Could find: the true difference that the row's own test, not corrected, finds four times in "
     "five (80 % power)."
@@ -297,7 +298,9 @@ def _notes(systems: Sequence[System], measures: Sequence[str]) -> tuple[str, ...
     notes += [TOO_LOW.format(measures=", ".join(low))] if low else []
     notes += [LOWER] if "perplexity" in measures else []
     counts = [len(x) for system in systems for run in system.runs for x in run.statistics.values()]
-    notes += [FEW.format(count=counts[0])] if counts and counts[0] < FEWEST else []
+    notes += (
+        [FEW.format(count=counted(counts[0], "sentence"))] if counts and counts[0] < FEWEST else []
+    )
     return tuple(notes)
 
 
