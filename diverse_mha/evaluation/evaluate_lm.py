@@ -199,9 +199,10 @@ def main(words: Sequence[str]) -> int:
             "checkpoint from before the training diverged"
         )
     if evaluated != tokens:
+        cure = "leave --by-sentence out, or shorten them" if args.by_sentence else "shorten them"
         raise UserError(
-            f"fairseq-eval-lm scored {evaluated:,} of the {tokens:,} tokens of {args.subset}: "
-            f"some lines are longer than its blocks of {block}"
+            f"{args.subset}: {tokens - evaluated:,} of its {tokens:,} tokens are in lines longer "
+            f"than {block}, which the model reads; {cure}"
         )
     if sentences:
         sentences.write(output.with_suffix(".scores.tsv"))

@@ -47,9 +47,12 @@ def report_long_example(original, self, indices, dataset, *args, **kwargs):
         split = next((name for name, one in self.datasets.items() if one is dataset), "the text")
         size = " and ".join(f"{n:,}" for n in np.ravel(dataset.size(int(match[1]))))
         given = self.cfg or self.args  # older tasks of fairseq
+        cure = "shorten it, or leave it out"
+        if isinstance(self, LanguageModelingTask):
+            cure = f"shorten it, or train with --tokens-per-sample {size.replace(',', '')}"
         raise UserError(
             f"{getattr(given, 'data', None)}: example {int(match[1]) + 1} of {split} has {size} "
-            f"tokens, more than the model reads ({match[2]}); shorten it, or leave it out"
+            f"tokens, more than the model reads ({match[2]}); {cure}"
         ) from error
 
 

@@ -19,6 +19,7 @@ from fairseq import checkpoint_utils, options
 from fairseq.data import FairseqDataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import TASK_REGISTRY, FairseqTask, LegacyFairseqTask
+from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
@@ -154,15 +155,25 @@ def test_trainer_passes_grouped_shuffling_only_in_training():
     assert "grouped_shuffling=" in training and "grouped_shuffling=" not in validation
 
 
-@pytest.mark.parametrize("kind", [FairseqTask, LegacyFairseqTask])
-def test_too_long_example_is_reported(kind):
+@pytest.mark.parametrize(
+    ("kind", "cure"),
+    [
+        (FairseqTask, "or leave it out"),
+        (LegacyFairseqTask, "or leave it out"),
+        (LanguageModelingTask, "or train with --tokens-per-sample 1100"),
+    ],
+)
+def test_too_long_example_is_reported(kind, cure, monkeypatch):
+    monkeypatch.setattr(kind, "__init__", FairseqTask.__init__)
     task, dataset = kind(argparse.Namespace(data="bin")), mock.Mock()
     task.datasets["valid"] = dataset
     dataset.filter_indices_by_size.return_value = np.arange(2), [2]
-    dataset.size.return_value = np.int32(1100), np.int32(7)
+    of_text = kind is LanguageModelingTask
+    dataset.size.return_value = np.int32(1100) if of_text else (np.int32(1100), np.int32(7))
+    tokens = "1,100" if of_text else "1,100 and 7"
     message = (
-        r"bin: example 3 of valid has 1,100 and 7 tokens, more than the model reads "
-        r"\(max_positions=\(9, 9\)\); shorten it"
+        rf"bin: example 3 of valid has {tokens} tokens, more than the model reads "
+        rf"\(max_positions=\(9, 9\)\); shorten it, {cure}"
     )
     with pytest.raises(UserError, match=message):
         task.filter_indices_by_size(np.arange(3), dataset, (9, 9))

@@ -94,6 +94,21 @@ def test_sentences_are_trained_and_scored_by_themselves(text, tmp_path, first):
         assert score == pytest.approx(by_hand.item(), abs=1e-3)
 
 
+def test_lines_longer_than_the_model_reads_are_counted(text, tmp_path):
+    small = ["--arch", "transformer_lm_disagree", "--criterion", "cross_entropy_with_diversity"]
+    train(text, tmp_path, *small, "--lr", 0.01)
+    state = torch.load(tmp_path / "checkpoint_best.pt", weights_only=False)
+    state["cfg"]["task"]["tokens_per_sample"] = state["cfg"]["model"].max_target_positions = 4
+    torch.save(state, tmp_path / "short.pt")
+    words = [tmp_path / "short.pt", text, "--cpu", "--by-sentence"]
+    done = run("diverse_mha.evaluation.evaluate_lm", *words, check=False)
+    assert done.returncode != 0
+    assert (
+        "test: 117 of its 117 tokens are in lines longer than 4, which the model reads; leave "
+        "--by-sentence out, or shorten them"
+    ) in done.stderr
+
+
 def test_sentences_have_no_context_window(text, tmp_path):
     words = [tmp_path / "x.pt", text, "--by-sentence", "--context-window", 8]
     task = {"task": {"_name": "language_modeling"}}
