@@ -2,7 +2,7 @@
 # What steps do with files: fetch and unpack them, put them through programs on all cores.
 
 digest() { # METHOD: of standard input
-    if command -v "$1sum" >/dev/null; then "$1sum"; elif [[ $1 == md5 ]]; then md5 -q; else shasum -a 256; fi |
+    if command -v "$1sum" >/dev/null; then "$1sum"; elif [[ $1 == md5 ]]; then md5 -q; else shasum -a "${1#sha}"; fi |
         cut -d ' ' -f 1
 }
 
@@ -10,10 +10,11 @@ text_of() { # FILE: unpacked, if it is packed by gzip
     if [[ $(head -c 2 <"$1" | od -An -tx1 | tr -d ' ') == 1f8b ]]; then gzip -dc <"$1"; else cat <"$1"; fi
 }
 
-checked() { # FILE CHECKSUM: sha256:..., md5:..., text-sha256:... of what is packed, or none, which is not known
+checked() { # FILE CHECKSUM: sha256:..., md5:..., text-sha256:... of what is packed, git-blob:..., or none (unknown)
     local method=${2%%:*} have
     case $method in
         none) return ;;
+        git-blob) have=$({ printf 'blob %d\0' "$(wc -c <"$1")" && cat <"$1"; } | digest sha1) ;;
         text-*) have=$(text_of "$1" 2>/dev/null | digest "${method#text-}") || have="none, as it is cut off" ;;
         *) have=$(digest "$method" <"$1") ;;
     esac

@@ -19,9 +19,25 @@ for task in "${chosen[@]}"; do
     [[ -z $from || -f $from/$task.txt ]] || fail "$from has no $task.txt; put it there, or name the tasks it has with --tasks"
 done
 
+published() { # TASK: SHA-1 of SentEval's file, as git counts it
+    case $1 in
+        sentence_length) echo 9799e50a7579b5b60294b708cedc063aea16f0be ;;
+        word_content) echo 596d6fc7c624a989342f5aef2fa035d0d84f65b7 ;;
+        tree_depth) echo 91567ad524de360c38105afc39d29fb7ef6b5eb8 ;;
+        top_constituents) echo 1d00fe9b16f71303af7f0471fa028077f742d8b0 ;;
+        bigram_shift) echo 1226c0467bd342c92132dd2fd26e54b7bd066bd7 ;;
+        past_present) echo d11394b28383bb1a8148670e33d39e5fcd326b16 ;;
+        subj_number) echo dee5770953ad194ceafc68106bd9c071986c6d2a ;;
+        obj_number) echo c5a6f758f2293d0ed0774de327ff8199322d12ee ;;
+        odd_man_out) echo ca1ec154df17e366330c542b48bdca5cfa65bf1c ;;
+        coordination_inversion) echo 281888217fd1ed7faef2c63c5350d2ff1b8e64ce ;;
+    esac
+}
+
 text() { # --task=TASK: the published file has a split, a label and a sentence a line
-    local task=${1#*=} out=$base
-    fetch "$task.txt" none "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing/$task.txt" \
+    local task=${1#*=} out=$base sum=none
+    [[ -n $from ]] || sum=git-blob:$(published "$task") # your own files are not the published ones
+    fetch "$task.txt" "$sum" "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing/$task.txt" \
         "https://github.com/facebookresearch/SentEval/raw/main/data/probing/$task.txt"
     run probing read "$got" "$tmp"
 }

@@ -105,7 +105,19 @@ def fill(
                 ours[seed] = value
         return Number(cell.measure, cell.paper, tuple(ours.values()), tuple(ours))
 
-    return [(row, [cell and number(cell) for cell in row.cells]) for row in rows]
+    filled = {row: [cell and number(cell) for cell in row.cells] for row in rows}
+    by_name = {row.name: numbers for row, numbers in filled.items()}
+    for row in (row for row in rows if row.mean_of):
+        columns = zip(filled[row], *(by_name[name] for name in row.mean_of), strict=True)
+        filled[row] = [_mean(own, parts) for own, *parts in columns]
+    return [*filled.items()]
+
+
+def _mean(own: Number, parts: Sequence[Number]) -> Number:
+    """Return the mean of numbers over the seeds that all of them have."""
+    values = [dict(zip(part.seeds, part.ours, strict=True)) for part in parts]
+    seeds = tuple(seed for seed in values[0] if all(seed in one for one in values))
+    return replace(own, ours=tuple(mean(one[n] for one in values) for n in seeds), seeds=seeds)
 
 
 def read(path: Path) -> dict | None:

@@ -2,7 +2,8 @@
 
 A table, column or row may set any field of an :class:`Experiment`, or a setting by its dotted key;
 a row overrides a column, a column its table. A column without settings is a pair: heading, measure.
-``values`` are the paper's, one a column; ``"-"`` is an empty cell. A ``quoted`` row is not trained.
+``values`` are the paper's, one a column; ``"-"`` is an empty cell. A ``quoted`` row is not trained,
+and ``mean_of`` names the rows that a row averages.
 ``like`` inherits from an earlier table. With ``without`` it inherits its rows but the named ones;
 a row of the same name replaces an inherited one.
 """
@@ -58,6 +59,7 @@ class Row:
     name: str  # on the command line
     label: str  # in the paper
     cells: tuple[Cell | None, ...]
+    mean_of: tuple[str, ...] = ()  # rows whose mean it is; it is not trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,8 @@ class Table:
 _OF_EXPERIMENT = {f.name for f in fields(Experiment)} - {"settings"}
 #: Of a table, taken as they are.
 _OWN = ("name", "title", "settings", "baseline", "tested", "draw", "panels", "axis")
-_OTHERS = "scales notes columns rows like without against measure head label values quoted".split()
+_OTHERS = "scales notes columns rows like without against measure head label values".split()
+_OTHERS += ["quoted", "mean_of"]
 PAPERS: dict[str, dict[str, Table]] = {}
 
 
@@ -120,12 +123,13 @@ def _row(row: Mapping, table: Mapping) -> Row:
     values = [*row.get("values", ()), *[None] * len(columns)]
     cells = []
     for column, value in zip(columns, values, strict=False):
-        trained = None if row.get("quoted") else _experiment(table, column, row)
+        given = row.get("quoted") or row.get("mean_of")
+        trained = None if given else _experiment(table, column, row)
         against = table.get("against")
         against = against and _experiment(table, column, row, against)
         measure = row.get("measure") or column["measure"]
         cells.append(None if value == "-" else Cell(trained, measure, value, against))
-    return Row(row["name"], row["label"], tuple(cells))
+    return Row(row["name"], row["label"], tuple(cells), tuple(row.get("mean_of", ())))
 
 
 def _experiment(*said: Mapping) -> Experiment:
@@ -206,6 +210,8 @@ def choose_rows(item: Table, names: str | None) -> tuple[Row, ...]:
                 f"--rows {names}: {item.paper} {item.name} has no row {name!r}; choose from "
                 f"{', '.join(row.name for row in item.rows)}"
             )
+    means = [row.mean_of for row in item.rows if row.name.lower() in wanted]
+    wanted += [name.lower() for names in means for name in names]
     return tuple(row for row in item.rows if row.name.lower() in wanted)
 
 

@@ -144,6 +144,15 @@ def test_wrong_checksums_are_rejected_and_mirrors_tried_in_turn(server, tmp_path
     assert fetched(tmp_path) == DATA
 
 
+def test_a_file_of_a_git_repository_is_checked_by_its_object(server, tmp_path):
+    blob = hashlib.sha1(b"blob %d\0" % len(DATA) + DATA).hexdigest()
+    said = call(tmp_path, "fetch", "file", f"git-blob:{'0' * 40}", server.url(), refuses=True)
+    assert f"is not the published file: its git-blob is {blob}, expected 0000" in said
+    assert call(tmp_path, "fetch", "file", f"git-blob:{blob}", server.url()) == (
+        "got out/download/file\n"
+    )
+
+
 def test_an_unknown_checksum_is_noted(server, tmp_path):
     said = call(tmp_path, "fetch", "file", "none", server.url())
     assert said.startswith(f"note: no checksum of file is known; its sha256 is {sha256()[7:]}\n")

@@ -20,6 +20,7 @@ WORDS = {
     "CONTRIBUTING.md": 500,
     "docs/attention.md": 500,
     "docs/classification.md": 450,
+    "docs/cluster.md": 470,
     "docs/deploy.md": 550,
     "docs/design.md": 1000,
     "docs/equations.md": 2150,

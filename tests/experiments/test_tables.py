@@ -6,6 +6,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 from experiments import papers
 from experiments.measures import MEASURES
+from experiments.numbers import Choices, fill, needs_of
 from experiments.papers import PAPERS, Experiment, choose_rows, find
 from experiments.scales import CORPORA
 
@@ -26,6 +27,7 @@ SAMPLES = {
     ("li2021", "table-6", "big+aggregation"): [288e6, 28.65],
     ("li2021", "table-7", "BShif"): [51.45, 53.54, 50.97, 54.26],
     ("li2021", "table-7", "SOMO"): [49.87, 49.58, 50.09, 50.13],
+    ("li2021", "table-7", "semantic"): [73.38, 73.34, 74.76, 75.08],
     ("yun2021", "table-1", "d512"): [33.33, 33.42, 33.90, 33.67, 32.69],
     ("yun2021", "table-1", "d128"): [31.30, 32.75, 31.71, None, None],
     ("yun2021", "table-2", "dec-self"): [0.474, 0.4, 0.353, 0.328, 0.237],
@@ -44,7 +46,7 @@ SAMPLES = {
 }
 ROWS = {
     "li2018": [7, 5, 4, 4, 4],
-    "li2021": [7, 7, 8, 4, 10, 4],
+    "li2021": [7, 7, 8, 4, 13, 4],
     "yun2021": [4, 3, 9, 5, 10, 5, 5],
     "zheng2021": [3, 2, 4, 4],
     "study": [17, 16, 11, 12, 31, 5, 4],
@@ -53,7 +55,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("paper", "table", "name"), SAMPLES)
 def test_values_are_the_papers(paper, table, name):
-    (row,) = choose_rows(find(paper, table), name)
+    *_, row = choose_rows(find(paper, table), name)
     values = [cell and cell.paper for cell in row.cells]
     expected = SAMPLES[paper, table, name]
     assert values == expected + [None] * (len(values) - len(expected))
@@ -121,3 +123,20 @@ def test_a_mistake_in_a_toml_text_is_named(old, new, message, monkeypatch):
     monkeypatch.setattr(papers, "PAPERS", {})
     with pytest.raises(UserError, match=message):
         papers.add_tables("own", TOML.replace(old, new))
+
+
+def test_the_average_rows_of_probing_are_means_of_their_rows():
+    table = find("li2021", "7")
+    rows = choose_rows(table, "Surface")
+    assert [row.name for row in rows] == ["SeLen", "WC", "surface"]
+    choices, found = Choices("paper", (1, 2)), {}
+    for row, accuracy in (("SeLen", 90.0), ("WC", 80.0)):
+        for need in needs_of(table, choose_rows(table, row), choices):
+            value = {"accuracy": accuracy + need.run.seed, "examples": 10}
+            found[need.run] = {"scores": {"accuracy": {"subsets": {"test": value}}}}
+    filled = fill(table, rows, choices, found, {}.get)
+    assert filled[-1][1][0].ours == (86.0, 87.0) and filled[-1][1][0].paper == 96.69
+    for row in table.rows:  # as the paper's own means, to its rounding
+        for column, cell in enumerate(row.cells if row.mean_of else ()):
+            parts = [other.cells[column].paper for other in table.rows if other.name in row.mean_of]
+            assert sum(parts) / len(parts) == pytest.approx(cell.paper, abs=0.02)
