@@ -17,10 +17,12 @@ with fairseq-fixed 0.12.3.1:
 | ``batches`` | whole splits | the last sentences of a split are skipped |
 | | whole epochs | the longest examples are never trained on |
 | | scored blocks | ``fairseq-eval-lm`` skips long blocks and prints the perplexity of the rest |
+| | diverse beams | ``--diverse-beam-groups`` is an IndexError |
 | ``command_line`` | missing options | a hundred lines of usage and "unrecognized arguments" |
 | | tasks, Ctrl-C | fairseq-validate without ``--task`` and interruptions are tracebacks |
 | | alignment options | ``--replace-unk``, ``--print-alignment soft`` fail |
 | | ``--fp16`` on a CPU | the save folder is made, then a traceback of torch's |
+| | values with ``${`` | a folder named ``a${b}`` is a traceback |
 | | ``--use-plasma-view`` | is a traceback, as pyarrow has no Plasma any more |
 | ``log`` | time left | is not logged |
 | | divergence | ``StopIteration`` of torch's hooks, and all gradients in the log |

@@ -4,13 +4,15 @@ fairseq-fixed 0.12.3.1 skips the last sentences of a validation or test split if
 a multiple of ``--required-batch-size-multiple``, and fails with a traceback at a sentence that is
 too long. In training it drops the last batch, which has the longest examples; keeping it changes
 the order of the batches. ``fairseq-eval-lm`` skips blocks that are too long for the model, and
-prints the perplexity of the rest, or 1.00 if none is left.
+prints the perplexity of the rest, or 1.00 if none is left. Its diverse beam search stores by row of
+the batch and looks up by number of the sentence, so it ends in an IndexError.
 """
 
 import re
 
 import numpy as np
 from fairseq.data import FairseqDataset
+from fairseq.search import DiverseBeamSearch
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
 
@@ -75,3 +77,15 @@ def refuse_long_blocks(original, self, dataset, *args, max_positions=None, **set
             f"would be left out; give --tokens-per-sample {max_positions}"
         )
     return original(self, dataset, *args, max_positions=max_positions, **settings)
+
+
+@patch(DiverseBeamSearch, "step")
+def find_rows(original, self, step, lprobs, scores, previous=None, original_batch_idxs=None):
+    """Make a step of the search with rows of the first batch in place of sentence numbers."""
+    numbers = original_batch_idxs
+    if numbers is not None:
+        if step == 0:
+            self.first_numbers = numbers
+        same = numbers.unsqueeze(1).eq(self.first_numbers)  # (rows left, rows)
+        original_batch_idxs = same.int().argmax(dim=1)
+    return original(self, step, lprobs, scores, previous, original_batch_idxs)

@@ -2,7 +2,8 @@
 
 They are: an option of another criterion or architecture; fairseq-validate without ``--task``; a
 language model with a translation task; ``--replace-unk`` and ``--print-alignment soft``; ``--fp16``
-without a GPU (after making the save folder); ``--use-plasma-view`` without Plasma; Ctrl-C.
+without a GPU (after making the save folder); ``--use-plasma-view`` without Plasma; a folder named
+``a${b}``; Ctrl-C.
 """
 
 import difflib
@@ -134,6 +135,20 @@ def keep_blocks_in_memory(view, array, *args, **kwargs):
     if plasma_utils.PYARROW_AVAILABLE:
         return view(array, *args, **kwargs)
     return plasma_utils.PlasmaArray(array)
+
+
+@patch(options, "parse_args_and_arch")
+def refuse_references(parse, parser, input_args=None, *args, **kwargs):
+    """Raise an error for a value with ``${``, such as a folder's name, which OmegaConf resolves."""
+    parsed = parse(parser, input_args, *args, **kwargs)
+    given = parsed[0] if isinstance(parsed, tuple) else parsed
+    words = {str(word) for word in (sys.argv[1:] if input_args is None else input_args)}
+    words |= {word.partition("=")[2] for word in words}
+    for name, value in vars(given).items():
+        if isinstance(value, str) and "${" in value and value in words:
+            option = name if name == "data" else flag(name)
+            raise UserError(f"{option} {value}: OmegaConf reads ${{ as a reference; rename it")
+    return parsed
 
 
 @patch(options, "parse_args_and_arch")

@@ -63,6 +63,7 @@ OPTIONS = [
     Row("stock-architecture", train("--disagreement output", arch="transformer"),
         "a TransformerModel does not", "--arch transformer_disagree"),
     Row("fp16", train("--fp16"), "--fp16", "--bf16"),
+    Row("reference", train("--save-dir 'a${b}'"), "--save-dir a${b}: OmegaConf reads ${", "rename"),
     Row("plasma", train("--use-plasma-view", MODEL_LANGUAGE), "--use-plasma-view", "leave it out"),
     Row("class-groups", train("--accuracy-by age", CLASSIFY), "--accuracy-by age", "leave it out"),
     Row("class-dictionary", train(base=CLASSIFY, data="badpairs"), "badpairs/label/dict.txt",

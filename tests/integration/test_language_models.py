@@ -98,7 +98,8 @@ def test_lines_longer_than_the_model_reads_are_counted(text, tmp_path):
     small = ["--arch", "transformer_lm_disagree", "--criterion", "cross_entropy_with_diversity"]
     train(text, tmp_path, *small, "--lr", 0.01)
     state = torch.load(tmp_path / "checkpoint_best.pt", weights_only=False)
-    state["cfg"]["task"]["tokens_per_sample"] = state["cfg"]["model"].max_target_positions = 4
+    for group, key in (("task", "tokens_per_sample"), ("model", "max_target_positions")):
+        state["cfg"][group][key] = 4
     torch.save(state, tmp_path / "short.pt")
     words = [tmp_path / "short.pt", text, "--cpu", "--by-sentence"]
     done = run("diverse_mha.evaluation.evaluate_lm", *words, check=False)
