@@ -1,5 +1,8 @@
 """What scripts/setup.sh says when the machine lacks something; nothing is installed here."""
 
+import importlib
+import importlib.metadata
+import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +11,7 @@ import pytest
 
 from diverse_mha.common.files import ROOT
 
+CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
 TOOLS = ("bash", "chmod", "cat", "cksum", "dirname", "find", "flock", "grep", "mkdir", "mv", "rm")
 
 
@@ -204,3 +208,26 @@ END
     done = machine.run()
     assert "getting Python 3.13 with uv" in done.stdout
     assert "Setting up" in done.stdout and "Python 3.13.9" in done.stdout
+
+
+def test_a_link_as_environment_and_outputs_are_ignored_by_git(tmp_path):
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".venv").symlink_to(tmp_path)
+    for name in ("runs", "data", ".python"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    words = ["git", "-C", tmp_path, "status", "--porcelain"]
+    assert subprocess.run(words, capture_output=True, text=True).stdout == "?? .gitignore\n"
+
+
+def test_torchaudio_is_absent_or_can_be_imported():
+    """Its build for CUDA breaks packages that try to import it beside a torch without CUDA."""
+    if importlib.util.find_spec("torchaudio"):
+        importlib.import_module("torchaudio")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is for Linux")
+def test_triton_is_that_of_the_constraints():
+    pinned = dict(line.split("==") for line in CONSTRAINTS if "==" in line)
+    assert importlib.metadata.version("triton") == pinned["triton"]

@@ -104,6 +104,13 @@ def test_stock_task_and_stock_criterion_and_bf16(data, tmp_path):
     )  # fmt: skip
 
 
+def test_training_writes_for_tensorboard(data, tmp_path):
+    train(data, tmp_path / "run", "--max-update", 1, "--tensorboard-logdir", tmp_path / "board")
+    assert {path.parent.name for path in tmp_path.glob("board/*/events.out.tfevents.*")} >= {
+        "train", "valid",
+    }  # fmt: skip
+
+
 def test_two_processes_train_and_resume(data, tmp_path):
     options = [
         data, "--processes", 2, "--save-dir", tmp_path, "--disagreement", "output",
