@@ -17,7 +17,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.tables import Layout, to_text, write_texts
-from diverse_mha.training.compose import lookup, read_words
+from diverse_mha.training.compose import lookup, parse_overrides
 from diverse_mha.training.log import TRAIN_LOG, read_log, status_of
 from experiments import runs
 from experiments.numbers import Choices, best_validation
@@ -81,7 +81,7 @@ def read_sweep(word: str, table: Table, rows: Sequence[Row], choices: Choices) -
         if len(groups) != 1:
             raise UserError(f"--tune {word}: name the group, too, as in model.{name}")
         key = f"{groups.pop()}.{name}"
-    read = [read_words([f"{key}={value}"])[1][key] for value in values] if all(values) else []
+    read = [parse_overrides([f"{key}={value}"])[1][key] for value in values] if all(values) else []
     if not separator or not read or any(value in read[:n] for n, value in enumerate(read)):
         raise UserError(f"--tune {word}: give a key and different values, as in lr=0.001,0.002")
     if any(isinstance(lookup(recipe, key), list) for recipe in recipes):

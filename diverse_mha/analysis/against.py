@@ -2,6 +2,7 @@
 
 import torch
 
+from diverse_mha.analysis.results import Similarity
 from diverse_mha.analysis.similarity import Selection, mean, real_rows
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
@@ -56,13 +57,8 @@ class AgainstMeter:
                 self._shape[component] = (outputs.size(1), heads, len(states[component]))
             self._moments[component].update(rows)
 
-    def result(self) -> dict[str, dict]:
-        """Return the results by component, ready for JSON.
-
-        ``layer``; for all heads concatenated ``svcca``, ``svcca_top`` (see :class:`Svcca`), ``cka``
-        and ``coefficients``; for each head alone ``svcca_heads`` (mean coefficient) and
-        ``svcca_each`` (their mean). None with too few positions.
-        """
+    def result(self) -> dict[str, Similarity]:
+        """Return the results by component; values are None with too few positions."""
         threshold, results = self._selection.threshold, {}
         for component, moments in self._moments.items():
             width, heads, layer = self._shape[component]
@@ -75,13 +71,13 @@ class AgainstMeter:
                 kept = kept_directions(xx[part][:, part], threshold)
                 alike = svcca_from_scatter(kept, xy[part], other, moments.count)
                 each.append(None if alike is None else alike.mean)
-            results[component] = {
-                "layer": layer,
-                "svcca": None if together is None else together.mean,
-                "svcca_top": None if together is None else together.top_mean,
-                "svcca_each": None if None in each else mean(each),
-                "svcca_heads": each,
-                "cka": float(cka_from_scatter(xx, xy, yy)) if moments.count >= FEWEST else None,
-                "coefficients": None if together is None else together.coefficients.tolist(),
-            }
+            results[component] = Similarity(
+                layer,
+                svcca=None if together is None else together.mean,
+                svcca_top=None if together is None else together.top_mean,
+                svcca_each=None if None in each else mean(each),
+                svcca_heads=each,
+                cka=float(cka_from_scatter(xx, xy, yy)) if moments.count >= FEWEST else None,
+                coefficients=None if together is None else together.coefficients.tolist(),
+            )
         return results

@@ -10,6 +10,7 @@ from pathlib import Path
 from diverse_mha.analysis.heads import HeadModel, is_heads_file, save_heads
 from diverse_mha.analysis.labels import short_names
 from diverse_mha.analysis.report import format_tables, write_figures, write_numbers
+from diverse_mha.analysis.results import Content, to_json
 from diverse_mha.analysis.run import analyze, open_models
 from diverse_mha.analysis.similarity import (
     DEFAULT_MEASURES,
@@ -130,24 +131,20 @@ def run(args: argparse.Namespace) -> int:
     if lines:
         analyses = [a._replace(sentences=own) for a, own in zip(analyses, viewed, strict=True)]
     for analysis in analyses:
-        analysis.result["sha256"] = hashes[analysis.result["checkpoint"]]
-    content = {
-        "subset": args.subset,
-        "data": args.data,
-        "made": {
-            "command": shlex.join(["diverse-mha", *args.words]),
-            "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-            "versions": versions(),
-        },
-        "models": [analysis.result for analysis in analyses],
+        analysis.result.sha256 = hashes[analysis.result.checkpoint]
+    made = {
+        "command": shlex.join(["diverse-mha", *args.words]),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "versions": versions(),
     }
+    content = Content(args.subset, args.data, made, [analysis.result for analysis in analyses])
     if against:
         path = args.against
-        content["against"] = {"name": names[-1], "checkpoint": path, "sha256": hashes[path]}
+        content.against = {"name": names[-1], "checkpoint": path, "sha256": hashes[path]}
     if in_folder:  # before printing, which raises an error on a closed pipe
         write_numbers(output, content)
     elif output is not None:
-        write_json(output, content)
+        write_json(output, to_json(content))
     try:
         print(format_tables(content), flush=True)
     finally:  # also after a closed pipe

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from diverse_mha.analysis.labels import COMPONENT_TITLES, file_name
+from diverse_mha.analysis.results import Component, Layer, Model
 
 # The colour-blind safe palette of Okabe and Ito, with black as the ninth colour.
 COLOURS = (
@@ -98,16 +99,16 @@ MEASURES = {
 }
 
 
-def heat_maps(result: dict, measure: str, end: float) -> Plot | None:
+def heat_maps(result: Model, measure: str, end: float) -> Plot | None:
     """Draw all pairs of heads of a model; None without pairs.
 
     Args:
-        result: of ``diverse_mha.analysis.run.analyze``.
+        result: the analysis of a model.
         measure: a key of ``MEASURES``.
         end: upper limit of the colour scale, of :func:`colour_limit`.
     """
     rows = []
-    for component, entry in result["components"].items():
+    for component, entry in result.components.items():
         maps = [*_maps(entry, measure).items()]
         cut = range(0, len(maps), COLUMNS)
         rows += [(COMPONENT_TITLES[component], dict(maps[n : n + COLUMNS])) for n in cut]
@@ -121,22 +122,22 @@ def heat_maps(result: dict, measure: str, end: float) -> Plot | None:
         _draw(axes, [maps for _, maps in rows], (0, end), colours, label)
         for axis, (name, _) in zip(axes[:, 0], rows, strict=True):
             axis.set_ylabel(f"{name}\nhead", fontsize=8)
-    name = f"{measure}-{file_name(result['name'])}"
-    return Plot(name, f"{title}: {result['name']}", caption, figure)
+    name = f"{measure}-{file_name(result.name)}"
+    return Plot(name, f"{title}: {result.name}", caption, figure)
 
 
-def comparison_maps(first: dict, second: dict, measure: str, end: float) -> list[Plot]:
+def comparison_maps(first: Model, second: Model, measure: str, end: float) -> list[Plot]:
     """Draw two models in two rows, with their difference (second minus first) below.
 
     Returns:
         A figure for each component with the same layers and number of heads in both.
     """
     title, label, caption, colours = MEASURES[measure]
-    names, plots = (first["name"], second["name"]), []
-    for component, entry in first["components"].items():
-        other = second["components"].get(component)
+    names, plots = (first.name, second.name), []
+    for component, entry in first.components.items():
+        other = second.components.get(component)
         first_maps, second_maps = _maps(entry, measure), _maps(other, measure) if other else {}
-        if not first_maps or [*first_maps] != [*second_maps] or entry["heads"] != other["heads"]:
+        if not first_maps or [*first_maps] != [*second_maps] or entry.heads != other.heads:
             continue
         change = {number: second_maps[number] - first_maps[number] for number in first_maps}
         with matplotlib.rc_context(STYLE):
@@ -166,23 +167,23 @@ def comparison_maps(first: dict, second: dict, measure: str, end: float) -> list
     return plots
 
 
-def colour_limit(results: list[dict], measure: str) -> float:
+def colour_limit(results: list[Model], measure: str) -> float:
     """Return the largest pair value over all models: the limit of their shared colour scale."""
-    entries = [entry for result in results for entry in result["components"].values()]
+    entries = [entry for result in results for entry in result.components.values()]
     return max((_largest(_maps(entry, measure)) for entry in entries), default=1e-9)
 
 
-def _maps(entry: dict, measure: str) -> Maps:
+def _maps(entry: Component, measure: str) -> Maps:
     """Return the maps of a component by layer, with NaN on the diagonal.
 
     Empty with one head; a layer with too few positions is left out.
     """
-    if entry["heads"] < 2:
+    if entry.heads < 2:
         return {}
-    diagonal = np.diag([np.nan] * entry["heads"])
+    diagonal = np.diag([np.nan] * entry.heads)
     return {
-        number: np.array(layer[measure]["pairs"]) + diagonal
-        for number, layer in entry["layers"].items()
+        number: np.array(layer[measure].pairs) + diagonal
+        for number, layer in entry.layers.items()
         if layer.get(measure) is not None
     }
 
@@ -241,18 +242,18 @@ CAPTION = (
 LINES = ("-", "--", ":")  # line styles once the colours are used up
 
 
-def curves_of_models(results: list[dict]) -> Plot | None:
+def curves_of_models(results: list[Model]) -> Plot | None:
     """Draw a curve for each model at each component's last selected layer; None without SVCCA."""
     panels: dict[str, dict] = {}
     for result in results:
-        for component, entry in result["components"].items():
-            curve = curve_of(list(entry["layers"].values())[-1])
+        for component, entry in result.components.items():
+            curve = curve_of(list(entry.layers.values())[-1])
             if len(curve):
-                panels.setdefault(component, {})[result["name"]] = curve
+                panels.setdefault(component, {})[result.name] = curve
     if not panels:
         return None
     looks = {
-        result["name"]: {
+        result.name: {
             "color": COLOURS[i % len(COLOURS)],
             "linestyle": LINES[i // len(COLOURS) % len(LINES)],
             "linewidth": 1.6,
@@ -278,8 +279,9 @@ def curves_of_models(results: list[dict]) -> Plot | None:
     return Plot("svcca-curves-models", "Canonical correlations by model", CAPTION, figure)
 
 
-def curve_of(layer: dict) -> np.ndarray:
+def curve_of(layer: Layer) -> np.ndarray:
     """Return the mean of the nth coefficient over the pairs with at least n coefficients."""
-    pairs = [values for values in (layer.get("svcca") or {}).get("coefficients", {}).values()]
+    svcca = layer.get("svcca")
+    pairs = [*svcca.coefficients.values()] if svcca else []
     longest = max(map(len, pairs), default=0)
     return np.array([np.mean([x[n] for x in pairs if len(x) > n]) for n in range(longest)])

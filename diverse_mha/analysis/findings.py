@@ -3,6 +3,7 @@
 from statistics import mean
 from typing import NamedTuple
 
+from diverse_mha.analysis.results import Model
 from diverse_mha.analysis.tables import (
     OVER,
     Table,
@@ -37,7 +38,7 @@ QUESTIONS = (
 )  # fmt: skip
 
 
-def comparison_tables(results: list[dict]) -> list[Table]:
+def comparison_tables(results: list[Model]) -> list[Table]:
     """Return tables that compare models, one for each measured question.
 
     A table has a group of rows for each kind of mean (``OVER``) that all models have. With two
@@ -53,7 +54,7 @@ def comparison_tables(results: list[dict]) -> list[Table]:
             if all(key in summary for summary in summaries):
                 rows = [[summary[key][heading] for heading in headings] for summary in summaries]
                 lines = [
-                    ["", result["name"], *map(number, row)]
+                    ["", result.name, *map(number, row)]
                     for result, row in zip(results, rows, strict=True)
                 ]
                 lines += [["", "difference", *map(_change, *rows)]] if len(rows) == 2 else []
@@ -68,13 +69,13 @@ def _change(first: float | None, second: float | None) -> str:
     return "-" if first is None or second is None else f"{second - first:+.3f}"
 
 
-def _main(result: dict, question: Question) -> str | None:
+def _main(result: Model, question: Question) -> str | None:
     """Return the heading that a question's sentence quotes; None if nothing was measured."""
     there = [column.heading for column in columns_of(result, question.measures)]
     return question.main if question.main in there else next(iter(there), None)
 
 
-def _findings(results: list[dict], question: Question) -> list[str]:
+def _findings(results: list[Model], question: Question) -> list[str]:
     """Return a sentence for each model but the first: how its mean over modules differs.
 
     Models with other components are skipped; for disagreement also models with other numbers of
@@ -90,10 +91,10 @@ def _findings(results: list[dict], question: Question) -> list[str]:
         before, after = (summary_rows(model)["mean"][main] for model in (first, result))
         if before is None or after is None:
             continue
-        verdict = f"Heads of {result['name']} are as {question.same} as those of {first['name']}"
+        verdict = f"Heads of {result.name} are as {question.same} as those of {first.name}"
         if f"{before:.3f}" != f"{after:.3f}":
             word = question.higher if after > before else question.lower
-            verdict = f"Heads of {result['name']} are {word} than those of {first['name']}"
+            verdict = f"Heads of {result.name} are {word} than those of {first.name}"
         sentences.append(
             f"{verdict}: {main} {after:.3f} against {before:.3f}, mean over {OVER['mean']}. "
             "These are single models; other seeds may differ."
@@ -101,10 +102,10 @@ def _findings(results: list[dict], question: Question) -> list[str]:
     return sentences
 
 
-def headline(results: list[dict]) -> str:
+def headline(results: list[Model]) -> str:
     """Return the main finding in a sentence."""
     if not columns_of(results[0]):  # importance alone
-        found = [(result["name"], importance_table(result).findings) for result in results]
+        found = [(result.name, importance_table(result).findings) for result in results]
         return " ".join(f"{name}: {findings[0]}" for name, findings in found if findings)
     if len(results) > 1:
         findings_by_table = [
@@ -119,21 +120,21 @@ def headline(results: list[dict]) -> str:
     main = next(filter(None, (_main(result, question) for question in QUESTIONS)))
     values = sorted((value, *module) for module, value in _modules_of(result, main).items())
     if not values:
-        return f"{main} compares pairs of heads, and {result['name']} has one head a module."
+        return f"{main} compares pairs of heads, and {result.name} has one head a module."
     low, high = (f"{x:.3f} ({part}, layer {layer})" for x, part, layer in (values[0], values[-1]))
-    average = f"Heads of {result['name']}: {main} {mean(x for x, *_ in values):.3f}"
+    average = f"Heads of {result.name}: {main} {mean(x for x, *_ in values):.3f}"
     return f"{average}, from {low} to {high}. Analyze a second checkpoint with it to compare."
 
 
-def _heads(result: dict) -> dict[str, int]:
-    return {name: component["heads"] for name, component in result["components"].items()}
+def _heads(result: Model) -> dict[str, int]:
+    return {name: component.heads for name, component in result.components.items()}
 
 
-def _modules_of(result: dict, heading: str) -> dict[tuple[str, str], float]:
+def _modules_of(result: Model, heading: str) -> dict[tuple[str, str], float]:
     """Return a measure's values by component and layer."""
     return {
         (component, layer): row[heading]
-        for component in result["components"]
+        for component in result.components
         for layer, row in layers_of(result, component).items()
         if row[heading] is not None
     }

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +17,7 @@ from diverse_mha.analysis.ablation import (
     sites_of,
     total_loss,
 )
+from diverse_mha.analysis.results import Ablation, Gradient, Importance, Layer
 from diverse_mha.analysis.similarity import Selection, mean
 from diverse_mha.common.progress import shown
 from diverse_mha.evaluation.checkpoints import Loaded, batches_of, on_device
@@ -102,51 +102,41 @@ class ImportanceMeter:
             gradients.view(len(sample["target"]), -1, gradients.size(1)).sum(dim=1).double().cpu()
         )
 
-    def result(self) -> dict:
-        """Return the results, ready for JSON.
-
-        ``{"loss": bits a token, "tokens", "spearman": rank correlation of both measures or None,
-        "modules": {component: {"1": {measure: {"mean", "heads"}}}}}``. ``ABLATION`` adds for each
-        head ``intervals`` (95 % over sentences), ``p``, and ``holm``: p corrected for all heads.
-        """
+    def result(self) -> tuple[Importance, dict[str, dict[str, Layer]]]:
+        """Return the totals, and the measures by component and layer."""
         counts = torch.cat(self._counts).numpy()
-        total, values = float(counts.sum()), {}
+        total, heads, tests, corrected = float(counts.sum()), {}, [], []
         if ABLATION in self.measures:
             rises = torch.cat(self._rises).numpy() / math.log(2)
             tests = [rate(column, counts) for column in rises.T]
-            values[ABLATION] = {
-                "heads": [one.value for one in tests],
-                "intervals": [one.interval for one in tests],
-                "p": [one.p for one in tests],
-                "holm": holm([one.p for one in tests]),
-            }
+            heads[ABLATION] = [test.value for test in tests]
+            corrected = holm([test.p for test in tests])
         if GRADIENT in self.measures:
             slopes = torch.cat(self._slopes).abs().sum(dim=0).numpy() / math.log(2) / total
-            values[GRADIENT] = {"heads": slopes.tolist()}
-        modules: dict[str, dict] = {}
-        ends = np.cumsum(self.num_heads)
-        for site, end, heads in zip(self.sites, ends, self.num_heads, strict=True):
-            by_measure = {
-                measure: {key: column[end - heads : end] for key, column in columns.items()}
-                for measure, columns in values.items()
-            }
-            for columns in by_measure.values():
-                columns["mean"] = mean(columns["heads"])
-            modules.setdefault(site.component, {})[str(site.number)] = by_measure
-        return {
-            "loss": float(torch.cat(self._losses).sum()) / math.log(2) / total,
-            "tokens": int(total),
-            "spearman": _rank_correlation(values),
-            "modules": modules,
-        }
+            heads[GRADIENT] = slopes.tolist()
+        modules: dict[str, dict[str, Layer]] = {}
+        start = 0
+        for site, count in zip(self.sites, self.num_heads, strict=True):
+            own = slice(start, start + count)
+            layer = modules.setdefault(site.component, {})[str(site.number)] = {}
+            if ABLATION in heads:
+                rises, parts = heads[ABLATION][own], tests[own]
+                intervals, p = [test.interval for test in parts], [test.p for test in parts]
+                layer[ABLATION] = Ablation(rises, intervals, p, corrected[own], mean(rises))
+            if GRADIENT in heads:
+                layer[GRADIENT] = Gradient(heads[GRADIENT][own], mean(heads[GRADIENT][own]))
+            start += count
+        loss = float(torch.cat(self._losses).sum()) / math.log(2) / total
+        of = "zero" if self.means is None else "mean"
+        return Importance(loss, int(total), _rank_correlation(heads), of), modules
 
 
-def _rank_correlation(values: dict) -> float | None:
+def _rank_correlation(heads: dict[str, list[float]]) -> float | None:
     from scipy.stats import spearmanr
 
-    if len(values) < 2 or any(len(set(columns["heads"])) < 2 for columns in values.values()):
+    if len(heads) < 2 or any(len(set(values)) < 2 for values in heads.values()):
         return None
-    return float(spearmanr(*(columns["heads"] for columns in values.values())).statistic)
+    return float(spearmanr(*heads.values()).statistic)
 
 
 def chosen_sites(model: nn.Module, selection: Selection) -> list[Site]:
@@ -164,7 +154,7 @@ def measure_importance(
     selection: Selection,
     label: str = "",
     means: dict[tuple[str, int], Tensor] | None = None,
-) -> dict:
+) -> tuple[Importance, dict[str, dict[str, Layer]]]:
     """Measure the importance of the selected heads over the split.
 
     Args:
@@ -174,7 +164,7 @@ def measure_importance(
         means: see :class:`ImportanceMeter`.
 
     Returns:
-        :meth:`ImportanceMeter.result` with the key ``of``: "zero" or "mean" ablation.
+        :meth:`ImportanceMeter.result`.
     """
     sites = chosen_sites(loaded.model, selection)
     batches = batches_of(loaded, selection.subset, selection.max_tokens)
@@ -186,4 +176,4 @@ def measure_importance(
         steps = shown(steps, title, "modules", total=len(batches) * len(sites))
     for _ in steps:
         pass
-    return {**meter.result(), "of": "zero" if means is None else "mean"}
+    return meter.result()

@@ -154,10 +154,8 @@ def _rank(
         return {head: draw() for head in heads_in(loaded.model)}, {}
     measure = GRADIENT if ranking.by == "gradient" else ABLATION
     selection = Selection(measures=(measure,), subset=ranking.subset, max_tokens=ranking.max_tokens)
-    modules = measure_importance(loaded, selection, label)["modules"]
-    values = {
-        h: modules[h.component][str(h.layer)][measure]["heads"][h.head - 1] for h in remaining
-    }
+    _, modules = measure_importance(loaded, selection, label)
+    values = {h: modules[h.component][str(h.layer)][measure].heads[h.head - 1] for h in remaining}
     return values, _similar(loaded, selection, label) if ranking.by == "similarity" else {}
 
 
@@ -170,9 +168,9 @@ def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Hea
         meter.update(head_states(loaded.model, sample, ("outputs",)))
     return {
         (Head(component, int(number), i + 1), Head(component, int(number), j + 1)): value
-        for component, entry in meter.result()["components"].items()
-        for number, layer in entry["layers"].items()
-        for i, row in enumerate(layer["cka"]["pairs"] if layer["cka"] else ())
+        for component, entry in meter.result().components.items()
+        for number, layer in entry.layers.items()
+        for i, row in enumerate(layer["cka"].pairs if layer["cka"] else ())
         for j, value in enumerate(row)
         if i < j
     }

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from diverse_mha.analysis.figures import Plot
 from diverse_mha.analysis.findings import comparison_tables, headline
 from diverse_mha.analysis.labels import COMPONENT_TITLES, unique_names
+from diverse_mha.analysis.results import Content, Model, to_json
 from diverse_mha.analysis.tables import (
     Table,
     against_table,
@@ -33,13 +34,13 @@ PIXELS = 122  # per inch of a figure: the widest figures fill the page
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(content: dict, sections: dict[str, list[tuple[Plot, bytes]]], view: dict) -> str:
+def render(content: Content, sections: dict[str, list[tuple[Plot, bytes]]], view: dict) -> str:
     """Return the HTML page: tables, embedded figures by section, and the view of single heads.
 
     The template escapes names and tokens, which may contain HTML. The page's content security
     policy allows one script, by its hash, and no requests.
     """
-    results, against = content["models"], content.get("against")
+    results, against = content.models, content.against
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -76,22 +77,22 @@ WIDTH = 80  # columns of a terminal
 ALL = "All heads"  # the report's first section of figures
 
 
-def format_tables(content: dict) -> str:
+def format_tables(content: Content) -> str:
     """Return the tables of each model, and those that compare models, for a terminal.
 
     ``content`` is that of ``scores.json``.
     """
-    results, lines = content["models"], []
+    results, lines = content.models, []
     for result in results:
         shape = "; ".join(
-            f"{component} {entry['heads']} heads, {entry['positions']:,} positions"
-            for component, entry in result["components"].items()
+            f"{component} {entry.heads} heads, {entry.positions:,} positions"
+            for component, entry in result.components.items()
         )
-        lines += [f"{result['name']} ({result['architecture']}), {content['subset']}: {shape}", ""]
+        lines += [f"{result.name} ({result.architecture}), {content.subset}: {shape}", ""]
         lines += map(_text, model_tables(result))
     lines += map(_text, comparison_tables(results) if len(results) > 1 else [])
-    if "against" in content:
-        lines.append(_text(against_table(results, content["against"]["name"])))
+    if content.against:
+        lines.append(_text(against_table(results, content.against["name"])))
     for line in legend(results):
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="  ")
     return "\n".join(lines)
@@ -104,7 +105,7 @@ def _text(table: Table) -> str:
     return to_text(Layout(title, tuple(table.headings), lines, (), names=table.names)) + "\n"
 
 
-def write_numbers(folder: Path, content: dict) -> None:
+def write_numbers(folder: Path, content: Content) -> None:
     """Write ``scores.json``, ``layers.csv`` and ``heads.csv``; remove an earlier ``report.html``.
 
     ``layers.csv`` has a row for each layer, with the columns of the tables; ``layer`` is ``mean``
@@ -112,10 +113,10 @@ def write_numbers(folder: Path, content: dict) -> None:
     row for each head.
     """
     (folder / "report.html").unlink(missing_ok=True)
-    write_json(folder / "scores.json", content)
+    write_json(folder / "scores.json", to_json(content))
     layers, heads = [], []
-    for result in content["models"]:
-        model = {"model": result["name"]}
+    for result in content.models:
+        model = {"model": result.name}
         for component, layer, row in rows_of(result):
             layers.append({**model, "component": component, "layer": layer, **row})
         heads += [{**model, **head} for head in heads_of(result)]
@@ -124,20 +125,20 @@ def write_numbers(folder: Path, content: dict) -> None:
         write_text(folder / f"{name}.csv", csv_text(cells))
 
 
-def write_figures(folder: Path, content: dict, analyses: list["Analysis"]) -> None:
+def write_figures(folder: Path, content: Content, analyses: list["Analysis"]) -> None:
     """Draw the figures with a progress bar, and write ``report.html``."""
     from diverse_mha.analysis.figures import FORMATS, render_plot
     from diverse_mha.analysis.view import view_data
 
     sections: dict[str, list] = {}
-    for section, plot in shown(all_plots(content["models"]), "drawing", "figures"):
+    for section, plot in shown(all_plots(content.models), "drawing", "figures"):
         pictures = render_plot(plot)
         write_files({folder / f"figures/{plot.name}.{end}": pictures[end] for end in FORMATS})
         sections.setdefault(section, []).append((plot, pictures["svg"]))
     write_text(folder / "report.html", render(content, sections, view_data(analyses)))
 
 
-def all_plots(results: list[dict]) -> list[tuple[str, "Plot"]]:
+def all_plots(results: list[Model]) -> list[tuple[str, "Plot"]]:
     """Return the figures of all measured similarities, with their sections of the report."""
     from diverse_mha.analysis.figures import (
         MEASURES,
@@ -147,14 +148,14 @@ def all_plots(results: list[dict]) -> list[tuple[str, "Plot"]]:
         heat_maps,
     )
 
-    names = [result["name"] for result in results]
-    ends = {m: colour_limit(results, m) for m in MEASURES if m in results[0]["summary"]}
+    names = [result.name for result in results]
+    ends = {m: colour_limit(results, m) for m in MEASURES if m in results[0].summary}
     plots = [(ALL, curves_of_models(results))]
     if len(results) == 2:
         section = f"{names[0]} beside {names[1]}"
         plots += [(section, plot) for m in ends for plot in comparison_maps(*results, m, ends[m])]
     for result in results:
-        plots += [(result["name"], heat_maps(result, m, ends[m])) for m in ends]
+        plots += [(result.name, heat_maps(result, m, ends[m])) for m in ends]
     plots = [(section, plot) for section, plot in plots if plot is not None]
     # Models a/b and a-b have the same file name.
     files = unique_names([plot.name for _, plot in plots])

@@ -8,6 +8,7 @@ from fairseq import utils
 from diverse_mha.analysis.ablation import sites_of
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
+from diverse_mha.analysis.results import Model
 from diverse_mha.analysis.similarity import HeadsMeter, Selection, check_selection, summarise
 from diverse_mha.analysis.view import take_sentence
 from diverse_mha.common.errors import UserError
@@ -24,7 +25,7 @@ from diverse_mha.evaluation.checkpoints import (
 class Analysis(NamedTuple):
     """Result of :func:`analyze`."""
 
-    result: dict  # ready for JSON
+    result: Model
     sentences: list[dict]  # for the report's view, of ``view.take_sentence``
 
 
@@ -77,10 +78,7 @@ def analyze(
 ) -> Analysis:
     """Measure the selected heads over a split, and their similarity to the model ``against``.
 
-    Returns:
-        ``result`` has the keys ``name``, ``checkpoint``, ``architecture``, ``sentences`` and those
-        of ``HeadsMeter.result``. Importance adds ``importance`` (``loss``, ``tokens``, ``of``,
-        ``spearman``) and its measures to each layer; ``against`` adds ``AgainstMeter.result``.
+    ``name`` labels the model in results and progress bar.
     """
     meter, count, viewed, sentences = HeadsMeter(selection), 0, None, []
     comparison = AgainstMeter(selection) if against else None
@@ -100,20 +98,23 @@ def analyze(
         for row in rows:
             sentences.append(take_sentence(loaded.task, sample, row, states, selection))
         count += len(numbers)
-    result = {
-        "name": name,
-        "checkpoint": loaded.path,
-        "architecture": loaded.architecture,
-        "sentences": count,
-        **meter.result(),
-    }
+    heads = meter.result()
+    result = Model(
+        name,
+        loaded.path,
+        loaded.architecture,
+        count,
+        heads.components,
+        heads.summary,
+        heads.disagreement,
+    )
     if {ABLATION, GRADIENT} & {*selection.measures}:
         means = meter.means() if selection.importance_of == "mean" else None
-        result["importance"] = importance = measure_importance(loaded, selection, name, means)
-        for component, layers in importance.pop("modules").items():
-            for number, values in layers.items():
-                result["components"][component]["layers"][number] |= values
-        result["summary"] = summarise(result["components"])
+        result.importance, modules = measure_importance(loaded, selection, name, means)
+        for component, layers in modules.items():
+            for number, measures in layers.items():
+                result.components[component].layers[number] |= measures
+        result.summary = summarise(result.components)
     if comparison is not None:
-        result["against"] = comparison.result()
+        result.against = comparison.result()
     return Analysis(result, sorted(sentences, key=lambda sentence: sentence["number"]))

@@ -14,6 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diverse_mha.analysis.results import (
+    Cka,
+    Component,
+    Divergence,
+    Heads,
+    Layer,
+    Score,
+    Sharpness,
+    Svcca,
+)
 from diverse_mha.attention import HeadStates
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError
@@ -59,8 +69,8 @@ def disagreement_sums(states: HeadStates) -> np.ndarray:
     return np.array([*values, [1] * 3]).T * np.array(counts)[:, None]
 
 
-def disagreement_result(d: np.ndarray) -> dict[str, dict]:
-    """Return ``{score: {"layers", "all", "off_diagonal": {"layers", "all"}}}`` of a component.
+def disagreement_result(d: np.ndarray) -> dict[str, Score]:
+    """Return the scores of a component.
 
     ``layers`` holds exp(D) of each layer (Table 5), ``all`` exp of D averaged over the layers
     (Table 4). In (0, 1], higher = more diverse. ``off_diagonal``: the same over the pairs i != j,
@@ -70,15 +80,14 @@ def disagreement_result(d: np.ndarray) -> dict[str, dict]:
         d: (layers, 3, 2), D and D off the diagonal of each score.
     """
     return {
-        score: _scores(d[:, place, 0]) | {"off_diagonal": _scores(d[:, place, 1])}
-        for place, score in enumerate(SCORES)
+        score: _score(d[:, place, 0], _score(d[:, place, 1])) for place, score in enumerate(SCORES)
     }
 
 
-def _scores(d: np.ndarray) -> dict:
+def _score(d: np.ndarray, off_diagonal: Score | None = None) -> Score:
     if np.isnan(d).any():
-        return {"layers": [None] * len(d), "all": None}
-    return {"layers": np.exp(d).tolist(), "all": math.exp(d.mean())}
+        return Score([None] * len(d), None, off_diagonal)
+    return Score(np.exp(d).tolist(), math.exp(d.mean()), off_diagonal)
 
 
 def _real(padding_mask: Tensor | None, x: Tensor) -> int:
@@ -156,15 +165,11 @@ class ModuleMeter:
         """Number of real query positions so far."""
         return self.moments.count
 
-    def result(self) -> dict[str, dict]:
-        """Return all measures except disagreement, ready for JSON.
+    def result(self) -> Layer:
+        """Return all measures except disagreement.
 
-        ``{"cka": {"mean": m, "pairs": (H, H) nested lists, "unbiased_mean", "pairs_unbiased"},
-        "svcca": {..., "top_mean", "pairs_top", "coefficients": {"1-2": [...]}, "kept": [k of each
-        head], "threshold"}, "jsd": {"mean", "per_row", "pairs", "pairs_per_row"}, "entropy":
-        {"mean", "heads", "share_above_0.95", "heads_share_above_0.95"}}``.
-        A mean over pairs i < j is None with one head. A similarity is None with too few
-        positions: fewer than ``FEWEST``, or for SVCCA no more than the directions kept.
+        A similarity is None with too few positions: fewer than ``FEWEST``, or for SVCCA no more
+        than the directions kept.
         """
         blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
         measures = {
@@ -179,7 +184,7 @@ class ModuleMeter:
         """Return D and D off the diagonal of each score, (3, 2)."""
         return self._disagreement[:, :2] / self._disagreement[:, 2:]
 
-    def _cka(self, blocks: Tensor) -> dict:
+    def _cka(self, blocks: Tensor) -> Cka:
         """Return CKA of every pair, biased and, from four positions on, unbiased."""
         within = blocks.diagonal(dim1=0, dim2=1).permute(2, 0, 1)  # (H, D, D)
         biased = cka_from_scatter(within.unsqueeze(1), blocks, within.unsqueeze(0))
@@ -187,30 +192,17 @@ class ModuleMeter:
         if self.positions > FEWEST:
             unbiased = unbiased_cka(blocks, self._norms.result(self.moments).cpu(), self.positions)
             pairs, mean = unbiased.tolist(), mean_of_pairs(unbiased)
-        return {
-            "mean": mean_of_pairs(biased),
-            "pairs": biased.tolist(),
-            "unbiased_mean": mean,
-            "pairs_unbiased": pairs,
-        }
+        return Cka(mean_of_pairs(biased), biased.tolist(), mean, pairs)
 
-    def _jsd(self) -> dict:
+    def _jsd(self) -> Divergence:
         by_sentence, by_row = self._divergence / self._sentences, self._divergence / self.positions
-        return {
-            "mean": mean_of_pairs(by_sentence),
-            "per_row": mean_of_pairs(by_row),
-            "pairs": by_sentence.tolist(),
-            "pairs_per_row": by_row.tolist(),
-        }
+        means = mean_of_pairs(by_sentence), mean_of_pairs(by_row)
+        return Divergence(*means, by_sentence.tolist(), by_row.tolist())
 
-    def _sharpness(self) -> dict:
+    def _sharpness(self) -> Sharpness:
         by_head, shares = self._entropy / self.positions, self._sharp / self.positions
-        return {
-            "mean": float(by_head.mean()),
-            "heads": by_head.tolist(),
-            "share_above_0.95": float(shares.mean()),
-            "heads_share_above_0.95": shares.tolist(),
-        }
+        heads = by_head.tolist(), shares.tolist()
+        return Sharpness(float(by_head.mean()), heads[0], float(shares.mean()), heads[1])
 
 
 def split_heads(scatter: Tensor, num_heads: int) -> Tensor:
@@ -226,7 +218,7 @@ def mean_of_pairs(matrix: Tensor) -> float | None:
     return float(matrix[i, j].mean()) if size > 1 else None
 
 
-def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
+def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> Svcca | None:
     """Return SVCCA of every pair of heads from scatter blocks (H, H, D, D)."""
     num_heads = blocks.size(0)
     directions = [kept_directions(blocks[h, h], threshold) for h in range(num_heads)]
@@ -243,21 +235,15 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> dict | None:
         pairs[i, j] = pairs[j, i] = similarity.mean
         top_pairs[i, j] = top_pairs[j, i] = similarity.top_mean
         coefficients[f"{i + 1}-{j + 1}"] = similarity.coefficients.tolist()
-    return {
-        "mean": mean_of_pairs(pairs),
-        "top_mean": mean_of_pairs(top_pairs),
-        "pairs": pairs.tolist(),
-        "pairs_top": top_pairs.tolist(),
-        "coefficients": coefficients,
-        "kept": [k.size(1) for k in directions],
-        "threshold": threshold,
-    }
+    kept = [k.size(1) for k in directions]
+    means = mean_of_pairs(pairs), mean_of_pairs(top_pairs)
+    return Svcca(*means, pairs.tolist(), top_pairs.tolist(), coefficients, kept, threshold)
 
 
 # Further values of a measure in a layer's result, and their suffix in the summary.
 KEYS = {
     "jsd": {"mean": "", "per_row": "_per_row"},
-    "entropy": {"mean": "", "share_above_0.95": "_share_above_0.95"},
+    "entropy": {"mean": "", "share_above": "_share_above_0.95"},
     "svcca": {"mean": "", "top_mean": "_top"},
     "cka": {"mean": "", "unbiased_mean": "_unbiased"},
 }
@@ -334,31 +320,23 @@ class HeadsMeter:
             for number, meter in meters.items()
         }
 
-    def result(self) -> dict:
-        """Return the measures of all modules, ready for JSON.
-
-        ``{"components": {component: {"heads", "positions", "layers": {"1": {...}}}},
-        "disagreement": {component: {...}}, "summary": {measure: {"last", "mean", ...}}}``. A layer
-        is a ``ModuleMeter.result``, a disagreement a ``disagreement_result``.
-        """
+    def result(self) -> Heads:
+        """Return the measures of all modules."""
         components = {}
         for component, meters in self.modules.items():
             first = next(iter(meters.values()))
-            components[component] = {
-                "heads": first.num_heads,
-                "positions": first.positions,
-                "layers": {str(number): meter.result() for number, meter in meters.items()},
-            }
-        result = {"components": components, "summary": summarise(components)}
+            layers = {str(number): meter.result() for number, meter in meters.items()}
+            components[component] = Component(first.num_heads, first.positions, layers)
+        result = Heads(components, summarise(components))
         if "disagreement" in self.selection.measures:
-            result["disagreement"] = {
+            result.disagreement = {
                 component: disagreement_result(np.stack([m.disagreement() for m in own.values()]))
                 for component, own in self.modules.items()
             }
         return result
 
 
-def summarise(components: dict) -> dict:
+def summarise(components: dict[str, Component]) -> dict[str, dict[str, float | None]]:
     """Average the means over modules.
 
     Returns:
@@ -367,11 +345,11 @@ def summarise(components: dict) -> dict:
         measure have the suffixes in ``KEYS``. None if no module has a value.
     """
     summary = {}
-    for measure in next(iter(next(iter(components.values()))["layers"].values())):
+    for measure in next(iter(next(iter(components.values())).layers.values())):
         summary[measure] = {}
         for key, suffix in KEYS.get(measure, {"mean": ""}).items():
             rows = [
-                [(layer[measure] or {}).get(key) for layer in entry["layers"].values()]
+                [getattr(layer[measure], key, None) for layer in entry.layers.values()]
                 for entry in components.values()
             ]
             summary[measure]["last" + suffix] = mean([row[-1] for row in rows])

@@ -1,6 +1,6 @@
 """Tables of ``diverse-mha analyze``: rows by module, head importance, legend.
 
-``result`` is always ``Analysis.result`` of ``diverse_mha.analysis.run.analyze``.
+``result`` is always a :class:`.results.Model`.
 """
 
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from diverse_mha.analysis.importance import ABLATION, GRADIENT
+from diverse_mha.analysis.results import Importance, Model
 from diverse_mha.analysis.similarity import SCORES, mean
 from diverse_mha.evaluation.comparison.systems import p_value
 
@@ -21,7 +22,7 @@ class Column(NamedTuple):
 
     heading: str
     measure: str  # as in ``--measures``
-    key: str  # in the layer's result; for disagreement the name of the score
+    key: str  # attribute of the measure; for disagreement the name of the score
     meaning: str = ""  # for the legend; empty if the column before explains it
     off_diagonal: bool = False  # disagreement over the pairs i != j
 
@@ -57,7 +58,7 @@ COLUMNS = (
         "of a query's attention weights, nats; mean over queries and heads; lower = sharper",
     ),
     Column(
-        "Max>0.95", "entropy", "share_above_0.95",
+        "Max>0.95", "entropy", "share_above",
         "share of the queries whose largest weight is above 0.95; mean over heads",
     ),
     Column(
@@ -88,7 +89,7 @@ OVER = {
     "last": "last layers measured",
     "cross": "cross, last layer measured",
 }
-# Of the comparison with another model: heading, and key of ``AgainstMeter.result``.
+#: Comparison with another model: heading -> attribute of :class:`.results.Similarity`.
 AGAINST = {
     "SVCCA together": "svcca",
     "SVCCA top": "svcca_top",
@@ -123,21 +124,21 @@ class Table(NamedTuple):
     findings: tuple[str, ...] = ()  # sentences above the table
 
 
-def columns_of(result: dict, measures: tuple[str, ...] | None = None) -> list[Column]:
+def columns_of(result: Model, measures: tuple[str, ...] | None = None) -> list[Column]:
     """Return the columns of those of ``measures`` (None: all) that were measured."""
-    measured = {*result["summary"], *(["disagreement"] if "disagreement" in result else [])}
+    measured = {*result.summary, *(["disagreement"] if result.disagreement else [])}
     wanted = measured if measures is None else measured.intersection(measures)
     return [column for column in COLUMNS if column.measure in wanted]
 
 
-def rows_of(result: dict) -> list[tuple[str, str, Row]]:
+def rows_of(result: Model) -> list[tuple[str, str, Row]]:
     """Return rows of (component, layer, values): layers, means of components, means over all.
 
     Component ``all`` has the rows ``last`` and ``mean`` of :func:`summary_rows`. Scores exp(D) are
     averaged as exp of the mean D, as in Table 4 of Li et al. 2018.
     """
     rows = []
-    for component in result["components"]:
+    for component in result.components:
         layers = layers_of(result, component)
         rows += [(component, number, row) for number, row in layers.items()]
         rows.append((component, "mean", _average(layers.values())))
@@ -145,22 +146,22 @@ def rows_of(result: dict) -> list[tuple[str, str, Row]]:
     return [*rows, *(("all", name, over_all[name]) for name in ("last", "mean"))]
 
 
-def layers_of(result: dict, component: str) -> dict[str, Row]:
+def layers_of(result: Model, component: str) -> dict[str, Row]:
     """Return the values of a component by layer."""
-    rows, scores = {}, result.get("disagreement", {}).get(component)
-    for index, (number, layer) in enumerate(result["components"][component]["layers"].items()):
+    rows, scores = {}, (result.disagreement or {}).get(component)
+    for index, (number, layer) in enumerate(result.components[component].layers.items()):
         row = rows[number] = {}
         for column in columns_of(result):
             if column.measure == "disagreement":
                 score = scores[column.key]
-                score = score["off_diagonal"] if column.off_diagonal else score
-                row[column.heading] = score["layers"][index]
+                score = score.off_diagonal if column.off_diagonal else score
+                row[column.heading] = score.layers[index]
             else:
-                row[column.heading] = (layer[column.measure] or {}).get(column.key)
+                row[column.heading] = getattr(layer[column.measure], column.key, None)
     return rows
 
 
-def summary_rows(result: dict) -> dict[str, Row]:
+def summary_rows(result: Model) -> dict[str, Row]:
     """Return means over modules.
 
     ``mean``: over all modules; ``last``: over the last measured layers of the components;
@@ -172,15 +173,15 @@ def summary_rows(result: dict) -> dict[str, Row]:
         "mean": _average(row for layers in modules for row in layers),
         "last": _average(layers[-1] for layers in modules),
     }
-    if "cross" in result["components"]:
+    if "cross" in result.components:
         rows["cross"] = [*layers_of(result, "cross").values()][-1]
     return rows
 
 
-def compared(result: dict) -> list[str]:
+def compared(result: Model) -> list[str]:
     """Return the components that enter means over components (see :func:`summary_rows`)."""
-    components = result["components"]
-    return [part for part in components if components[part]["heads"] > 1] or [*components]
+    components = result.components
+    return [part for part in components if components[part].heads > 1] or [*components]
 
 
 def _average(rows: Iterable[Row]) -> Row:
@@ -196,28 +197,28 @@ def _average(rows: Iterable[Row]) -> Row:
     return averages
 
 
-def heads_of(result: dict) -> list[dict]:
+def heads_of(result: Model) -> list[dict]:
     """Return a row for each head: component, layer, head, and the values measured."""
     rows = []
-    for component, entry in result["components"].items():
-        for number, layer in entry["layers"].items():
+    for component, entry in result.components.items():
+        for number, layer in entry.layers.items():
             sharp, rises, slopes = (layer.get(m) for m in ("entropy", ABLATION, GRADIENT))
-            for head in range(entry["heads"]):
+            for head in range(entry.heads):
                 row = {"component": component, "layer": number, "head": head + 1}
                 if sharp:
-                    row["entropy"] = sharp["heads"][head]
-                    row["share_above_0.95"] = sharp["heads_share_above_0.95"][head]
+                    row["entropy"] = sharp.heads[head]
+                    row["share_above_0.95"] = sharp.heads_share_above[head]
                 if rises:
-                    row["importance"] = rises["heads"][head]
-                    row["low"], row["high"] = rises["intervals"][head] or (None, None)
-                    row["p_holm"] = rises["holm"][head]
+                    row["importance"] = rises.heads[head]
+                    row["low"], row["high"] = rises.intervals[head] or (None, None)
+                    row["p_holm"] = rises.holm[head]
                 if slopes:
-                    row["importance_gradient"] = slopes["heads"][head]
+                    row["importance_gradient"] = slopes.heads[head]
                 rows.append(row)
     return rows
 
 
-def model_tables(result: dict) -> list[Table]:
+def model_tables(result: Model) -> list[Table]:
     """Return the tables of a model, with a group of rows for each component."""
     tables = []
     for title, measures in PARTS:
@@ -230,12 +231,12 @@ def model_tables(result: dict) -> list[Table]:
             lines[0][0] = component
             groups.append(lines)
         tables.append(Table(title, 2, ["component", "layer", *headings], groups))
-    return [*tables, *([importance_table(result)] if "importance" in result else [])]
+    return [*tables, *([importance_table(result)] if result.importance else [])]
 
 
-def importance_table(result: dict) -> Table:
+def importance_table(result: Model) -> Table:
     """Return the table of the most and least important heads."""
-    heads, importance = heads_of(result), result["importance"]
+    heads, importance = heads_of(result), result.importance
     by_rise = "importance" in heads[0]
     key = "importance" if by_rise else "importance_gradient"
     ranked = sorted(heads, key=lambda head: head[key], reverse=True)
@@ -244,7 +245,7 @@ def importance_table(result: dict) -> Table:
     headings = ["component", "layer", "head", *(["rise", "95 %", "p"] if by_rise else [])]
     headings += ["|gradient|"] if "importance_gradient" in heads[0] else []
     return Table(
-        f"Importance of heads, {which} (loss {importance['loss']:.3f} bits a token)", 3, headings,
+        f"Importance of heads, {which} (loss {importance.loss:.3f} bits a token)", 3, headings,
         [[_importance_cells(head) for head in part] for part in parts],
         tuple(_importance_findings(heads, importance)),
     )  # fmt: skip
@@ -259,7 +260,7 @@ def _importance_cells(head: dict) -> list[str]:
     return cells if slope is None else [*cells, f"{slope:.4f}"]
 
 
-def _importance_findings(heads: list[dict], importance: dict) -> list[str]:
+def _importance_findings(heads: list[dict], importance: Importance) -> list[str]:
     sentences = []
     if "importance" in heads[0]:
         tested = [h for h in heads if h["p_holm"] is not None and h["p_holm"] < SIGNIFICANT]
@@ -269,20 +270,20 @@ def _importance_findings(heads: list[dict], importance: dict) -> list[str]:
             f"Without one head the loss rises significantly for {needed} of {len(heads)} heads"
             + (f", and falls for {harmful}." if harmful else ".")
         )
-    if importance["spearman"] is not None:
+    if importance.spearman is not None:
         sentences.append(
             "Rank correlation (Spearman) of the rise and the gradient over the heads: "
-            f"{importance['spearman']:.2f}."
+            f"{importance.spearman:.2f}."
         )
     return sentences
 
 
-def against_table(results: list[dict], other: str) -> Table:
+def against_table(results: list[Model], other: str) -> Table:
     """Return the table of ``--against``: similarity of models to the model named ``other``."""
     lines = [
-        [result["name"], component, *(number(similarity[key]) for key in AGAINST.values())]
+        [result.name, component, *(number(getattr(similarity, key)) for key in AGAINST.values())]
         for result in results
-        for component, similarity in result["against"].items()
+        for component, similarity in result.against.items()
     ]
     title = f"Similarity of last layers beside those of {other} (Yun et al. 2021, Table 2)"
     return Table(title, 2, ["model", "component", *AGAINST], [lines])
@@ -293,15 +294,15 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def legend(results: list[dict]) -> list[str]:
+def legend(results: list[Model]) -> list[str]:
     """Return the legend: a line for each kind of column and row."""
     first = results[0]
     lines = [f"{c.heading}: {c.meaning}" for c in columns_of(first) if c.meaning]
     if lines:
         lines.append(f"all, last: mean of the {OVER['last']} of the components; all, mean: of "
                      f"{OVER['mean']}")  # fmt: skip
-    if "importance" in first:
-        replaced = REPLACED[first["importance"]["of"]]
-        measured = [m for m in IMPORTANCE_MEANINGS if m in first["summary"]]
+    if first.importance:
+        replaced = REPLACED[first.importance.of]
+        measured = [m for m in IMPORTANCE_MEANINGS if m in first.summary]
         lines += [IMPORTANCE_MEANINGS[m].format(replaced=replaced) for m in measured]
-    return [*lines, *([AGAINST_MEANING] if "against" in first else [])]
+    return [*lines, *([AGAINST_MEANING] if first.against else [])]

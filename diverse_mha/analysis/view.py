@@ -7,11 +7,12 @@ from torch import Tensor
 
 from diverse_mha.analysis.importance import ABLATION, GRADIENT
 from diverse_mha.analysis.labels import COMPONENT_TITLES
+from diverse_mha.analysis.results import Component, Model
 from diverse_mha.analysis.similarity import Selection, mean
 from diverse_mha.attention import HeadStates
 
 TOKENS = 64  # shown per side of a sentence; a block of a language model may have thousands
-#: measure -> key in the layer's result, title, meaning of a strong colour. For pairs the value of
+#: measure -> attribute, title, meaning of a strong colour. For pairs the value of
 #: a head is its mean over the other heads of its module.
 MAPS = {
     "cka": ("pairs", "CKA with the other heads of the layer", "more similar"),
@@ -86,29 +87,29 @@ def _tokens(task: Any, sample: dict, component: str, row: int) -> tuple[list[str
     return target, source if component == "cross" else target
 
 
-def view_data(analyses: list[tuple[dict, list[dict]]]) -> dict:
+def view_data(analyses: list[tuple[Model, list[dict]]]) -> dict:
     """Return the input of ``templates/view.js``, ready for JSON."""
-    models, measured = [], analyses[0][0]["summary"]
+    models, measured = [], analyses[0][0].summary
     for result, sentences in analyses:
         components = {
             component: {
                 "title": COMPONENT_TITLES[component],
-                "heads": entry["heads"],
-                "layers": [*entry["layers"]],
+                "heads": entry.heads,
+                "layers": [*entry.layers],
                 "maps": {m: _rows(entry, m) for m in MAPS if m in measured},
             }
-            for component, entry in result["components"].items()
+            for component, entry in result.components.items()
         }
-        models.append({"name": result["name"], "components": components, "sentences": sentences})
+        models.append({"name": result.name, "components": components, "sentences": sentences})
     measures = {m: [title, strong] for m, (_, title, strong) in MAPS.items() if m in measured}
     return {"models": models, "measures": measures}
 
 
-def _rows(entry: dict, measure: str) -> list[list[float | None]]:
+def _rows(entry: Component, measure: str) -> list[list[float | None]]:
     """Return a value for each head, by layer."""
     rows = []
-    for layer in entry["layers"].values():
-        values = (layer[measure] or {}).get(MAPS[measure][0]) or [None] * entry["heads"]
+    for layer in entry.layers.values():
+        values = getattr(layer[measure], MAPS[measure][0], None) or [None] * entry.heads
         if measure in ("cka", "svcca", "jsd"):
             values = [
                 mean([x for other, x in enumerate(row or ()) if other != head])

@@ -88,8 +88,8 @@ def report_uncaught(
 
 def describe_os_error(error: OSError) -> str:
     """Return one line: the file, the reason, and a cure where one is known."""
-    place = f"{error.filename}: " if error.filename is not None else ""
-    text = f"{place}{error.strerror or error}"
+    file = f"{error.filename}: " if error.filename is not None else ""
+    text = f"{file}{error.strerror or error}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         text += "; free some space and run the same command again"
     elif error.errno == errno.EFBIG:
@@ -131,13 +131,13 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 class _SubcommandParser(OneLineParser):
-    """argparse would leave unknown options to the parser above."""
+    """Rejects unknown options, which argparse would pass to the parent parser."""
 
     def parse_known_args(self, args=None, namespace=None):
-        found, unknown = super().parse_known_args(args, namespace)
+        parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
+        return parsed, unknown
 
 
 def called(command: str) -> str:

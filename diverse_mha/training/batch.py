@@ -1,4 +1,4 @@
-"""The batch of an update: that of the recipe, on any number of processes."""
+"""Batch of an update: ``update_freq`` of a recipe is divided by the number of processes."""
 
 from diverse_mha.training.request import Request
 
@@ -18,7 +18,7 @@ def processes_of(job: Request) -> int:
 
 
 def divide(job: Request, processes: int) -> tuple[list[int], str]:
-    """Return ``update_freq`` for a number of processes, and the line that explains it.
+    """Return ``update_freq`` for a number of processes, and a note that explains it.
 
     A recipe's ``update_freq`` is the number of batches of an update. Each process takes its share,
     rounded to at least one. ``optimization.update_freq`` on the command line always wins.
@@ -29,21 +29,21 @@ def divide(job: Request, processes: int) -> tuple[list[int], str]:
         return wanted, ""
     shares = [max(1, round(number / processes)) for number in wanted]
     each = f"{_list(shares)} in each of {processes} processes"
-    said = f"batch: {_list(wanted)} batches an update, {each}"
-    became = [share * processes for share in shares]
-    if became != wanted:
-        said = (
-            f"batch: {_list(became)} batches an update, where the recipe has {_list(wanted)}, as "
+    note = f"batch: {_list(wanted)} batches an update, {each}"
+    rounded = [share * processes for share in shares]
+    if rounded != wanted:
+        note = (
+            f"batch: {_list(rounded)} batches an update, where the recipe has {_list(wanted)}, as "
             f"{processes} processes do not divide them; {KEY}=[N] sets those of a process"
         )
-    return shares, said
+    return shares, note
 
 
 def choose(job: Request) -> tuple[list[str], str]:
-    """Return the override of ``update_freq``, if any, and the line that explains it."""
+    """Return the override of ``update_freq``, if any, and a note that explains it."""
     processes = processes_of(job)
-    shares, said = divide(job, processes)
-    return ([f"++{KEY}=[{','.join(map(str, shares))}]"] if said else []), said
+    shares, note = divide(job, processes)
+    return ([f"++{KEY}=[{','.join(map(str, shares))}]"] if note else []), note
 
 
 def _list(numbers: list[int]) -> str:

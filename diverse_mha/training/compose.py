@@ -1,4 +1,4 @@
-"""Reads recipes: a file of ``configs/``, its groups, and words such as ``method=coda``.
+"""Reads recipes: a file of ``configs/``, its groups, and overrides such as ``method=coda``.
 
 A recipe lists itself first and its groups after it. So a group wins over the recipe, a later group
 over an earlier one, and a setting given by name over all. ``fairseq-hydra-train`` needs this order:
@@ -27,11 +27,11 @@ def find(config: str | Path) -> Path:
 
 def groups_of(config: str | Path) -> dict[str, str | None]:
     """Return the groups that a recipe names, each with its choice or None."""
-    found: dict[str, str | None] = {}
+    groups: dict[str, str | None] = {}
     for entry in read(find(config)).get("defaults", []):
         if not isinstance(entry, str):
-            found |= {g: c for g, c in entry.items() if not g.startswith("override ")}
-    return found
+            groups |= {g: c for g, c in entry.items() if not g.startswith("override ")}
+    return groups
 
 
 def compose(
@@ -60,13 +60,13 @@ def compose(
             OmegaConf.update(merged, name, value, force_add=True)
         plain = OmegaConf.to_container(merged)
     except OmegaConfBaseException as error:
-        said = str(error).splitlines()[0]
-        raise UserError(f"{path}: {said}; correct it in the recipe or the command") from None
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path}: {reason}; correct it in the recipe or the command") from None
     return {key: value for key, value in plain.items() if key not in ("defaults", "hydra")}
 
 
-def read_words(words: Sequence[str]) -> tuple[dict[str, str], dict[str, object]]:
-    """Split words in Hydra's grammar into choices of groups and settings by dotted name."""
+def parse_overrides(words: Sequence[str]) -> tuple[dict[str, str], dict[str, object]]:
+    """Parse overrides in Hydra's grammar: choices of groups, and settings by dotted name."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -108,7 +108,7 @@ def read(path: Path) -> DictConfig:
         names = difflib.get_close_matches(path.stem, names, 3) or names
         raise UserError(f"{path}: no such file; {path.parent.name}/ has {', '.join(names)}")
     try:
-        found = OmegaConf.load(path)
+        settings = OmegaConf.load(path)
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start}; correct it") from None
     except yaml.YAMLError as error:
@@ -116,7 +116,7 @@ def read(path: Path) -> DictConfig:
         line = f" (line {mark.line + 1})" if mark else ""
         raise UserError(f"{path}: not readable as YAML{line}; correct it") from None
     except (OmegaConfBaseException, OSError):
-        found = None  # a single value
-    if not isinstance(found, DictConfig) or [*found.values()] == [None]:  # or a line of words
+        settings = None  # a single value
+    if not isinstance(settings, DictConfig) or [*settings.values()] == [None]:  # or a line of words
         raise UserError(f"{path}: holds no settings; see those in configs/")
-    return found
+    return settings

@@ -1,4 +1,4 @@
-"""fairseq-train for ``scripts/train.sh``, with errors in one line."""
+"""Runs fairseq-train for ``scripts/train.sh``, with errors in one line."""
 
 import contextlib
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
 
-WAIT_SECONDS = 5  # for the first process to report an error that all of them meet
+WAIT_SECONDS = 5  # until the first process has reported an error of all processes
 
 
 @contextlib.contextmanager

@@ -53,22 +53,22 @@ def validations(lines: Iterable[str]) -> list[dict]:
         Numbers by name: ``epoch``, ``num_updates``, ``loss``, ``ppl`` and what else the criterion
         logs, without the prefix ``valid_``.
     """
-    found: list[dict] = []
+    entries: list[dict] = []
     for line in lines:
         if _FROM_SCRATCH in line:
-            found = []
+            entries = []
         elif match := _LOADED.search(line):
-            found = [entry for entry in found if entry["num_updates"] <= int(match[1])]
+            entries = [entry for entry in entries if entry["num_updates"] <= int(match[1])]
         if '"valid_num_updates"' not in line:
             continue
         logged = _json_entry(line)
         entry = {k.removeprefix("valid_"): v for k, v in logged.items() if k.startswith("valid_")}
         if not {"num_updates", "loss"} <= entry.keys():
             continue
-        while found and found[-1]["num_updates"] >= entry["num_updates"]:
-            found.pop()
-        found.append({"epoch": logged.get("epoch"), **entry})
-    return found
+        while entries and entries[-1]["num_updates"] >= entry["num_updates"]:
+            entries.pop()
+        entries.append({"epoch": logged.get("epoch"), **entry})
+    return entries
 
 
 def status_of(folder: Path) -> Status:

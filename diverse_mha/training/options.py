@@ -44,11 +44,12 @@ def run(args: argparse.Namespace) -> int:
             f"{args.name}: no model, criterion or task of diverse-mha; nearest: "
             f"{', '.join(near)}; 'diverse-mha options' lists all"
         )
-    found = known[args.name]
+    component = known[args.name]
     print(
-        f"{_FLAGS[found.group]} {args.name}  (YAML: {found.group}._name; options with underscores)"
+        f"{_FLAGS[component.group]} {args.name}  "
+        f"(YAML: {component.group}._name; options with underscores)"
     )
-    for option in found.own:
+    for option in component.options:
         default = default_of(option)
         print(f"  {flag(option.name)}" + (f"  (default: {default})" if default else ""))
         if text := option.metadata.get("help"):
@@ -63,7 +64,7 @@ class Component(NamedTuple):
     """Options of a registered name."""
 
     group: str  # ``model``, ``criterion`` or ``task``
-    own: list[Field]  # the options that this package adds, with the defaults of the name
+    options: list[Field]  # those that this package adds, with the defaults of the name
 
 
 def components() -> dict[str, Component]:
@@ -81,15 +82,15 @@ def components() -> dict[str, Component]:
         "task": (TASK_REGISTRY, TASK_DATACLASS_REGISTRY),
     }
     added = _added()
-    found = {}
+    registered = {}
     for group, (classes, configs) in registries.items():
         for name, config in configs.items():
             # By the class, as an extended dataclass names fairseq as its module.
             if config is None or not classes[name].__module__.startswith("diverse_mha."):
                 continue
-            own = [f for f in fields(config) if f.name in added]
-            found[name] = Component(group, own)
-    return found
+            options = [f for f in fields(config) if f.name in added]
+            registered[name] = Component(group, options)
+    return registered
 
 
 def _added() -> set[str]:

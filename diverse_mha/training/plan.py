@@ -30,17 +30,17 @@ def describe(job: Request) -> str:
         for key in ("max_update", "max_epoch")
         if group["optimization"].get(key)
     ]
-    _, said = precision.choose(job)
-    there = "" if os.path.exists(data) or "${" in data else " (missing)"
+    _, note = precision.choose(job)
+    missing = "" if os.path.exists(data) or "${" in data else " (missing)"
     lines = [
-        f"data: {data}{there}",
+        f"data: {data}{missing}",
         f"run: {folder} ({f'resumes {last}' if last.is_file() else 'new'})",
         f"an update: up to {' and '.join(sizes)} in {counted(processes, 'process')}"
         if sizes
         else "",
         f"ends at: {', '.join(ends)}" if ends else "ends at: no limit",
         divided,
-        said,
+        note,
     ]
     plan = "\n".join(f"#   {line}" for line in lines if line)
     return f"{OmegaConf.to_yaml(OmegaConf.create(job.recipe))}\n# Nothing is trained. Plan:\n{plan}"

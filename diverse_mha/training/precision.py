@@ -1,4 +1,4 @@
-"""The precision of a training with a recipe: bfloat16 where the processor has arithmetic for it."""
+"""Precision of a training with a recipe: bfloat16 if the processor supports it."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,10 @@ from diverse_mha.training.request import Request
 
 
 def choose(job: Request) -> tuple[list[str], str]:
-    """Return overrides of a recipe's precision, and the line that explains them.
+    """Return overrides of a recipe's precision, and a note that explains them.
 
-    A recipe with ``bf16: true`` trains in float32 on a processor that imitates bfloat16. A resumed
-    run keeps its precision. ``common.bf16`` on the command line always wins.
+    A recipe with ``bf16: true`` trains in float32 on a processor without bfloat16 arithmetic. A
+    resumed run keeps its precision. ``common.bf16`` on the command line always wins.
 
     Raises:
         UserError: for fp16 without a GPU.
@@ -54,7 +54,7 @@ def _of_checkpoint(job: Request) -> bool | None:
     if "${" in str(path) or not path.is_file():
         return None
     try:
-        found = settings(load_checkpoint(path, mmap=True), "common").get("bf16")
+        bf16 = settings(load_checkpoint(path, mmap=True), "common").get("bf16")
     except UserError:
         return None  # training reports it
-    return None if found is None else bool(found)
+    return None if bf16 is None else bool(bf16)

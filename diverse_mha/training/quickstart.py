@@ -18,10 +18,10 @@ from diverse_mha.evaluation.checkpoints import load
 def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
     """Return by component the linear CKA of head outputs, mean over pairs and layers."""
     selection = Selection(measures=("cka",), subset=subset)
-    found = analyze(load(checkpoint, data), selection).result["components"]
+    components = analyze(load(checkpoint, data), selection).result.components
     return {
-        name: fmean(layer["cka"]["mean"] for layer in component["layers"].values())
-        for name, component in found.items()
+        name: fmean(layer["cka"].mean for layer in component.layers.values())
+        for name, component in components.items()
     }
 
 
@@ -43,7 +43,7 @@ def table(rows: dict[str, dict]) -> Layout:
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the table; similarities are kept in a file beside each evaluation."""
+    """Print the table; similarities are cached in a file beside each evaluation."""
     parser = OneLineParser(prog="diverse_mha.training.quickstart", description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument(
@@ -55,10 +55,10 @@ def main(words: Sequence[str]) -> int:
     for word in args.evaluations:
         name, _, file = word.rpartition("=")
         row = read_json(Path(file), "evaluate again")
-        kept = Path(file).with_suffix(".cka.json")
-        if not kept.exists() or kept.stat().st_mtime < Path(file).stat().st_mtime:
-            write_json(kept, heads_alike(row["checkpoint"], str(args.data), row["subset"]))
-        rows[name] = row | {"heads": read_json(kept, "delete it")}
+        cache = Path(file).with_suffix(".cka.json")
+        if not cache.exists() or cache.stat().st_mtime < Path(file).stat().st_mtime:
+            write_json(cache, heads_alike(row["checkpoint"], str(args.data), row["subset"]))
+        rows[name] = row | {"heads": read_json(cache, "delete it")}
     print(to_text(table(rows)))
     return 0
 

@@ -1,4 +1,4 @@
-"""fairseq-hydra-train for ``scripts/train.sh --config``, with mistakes in a recipe in one line."""
+"""Runs fairseq-hydra-train for ``scripts/train.sh --config``, with errors in one line."""
 
 import dataclasses
 import difflib
@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import diverse_mha
@@ -16,57 +16,78 @@ from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.training import batch, precision, train
 from diverse_mha.training.fairseq_train import first_process_reports
-from diverse_mha.training.terminal import show_what_users_read
+from diverse_mha.training.terminal import quiet_console
 
 CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
-_NOT_SAID = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
+_LEFT_OUT = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 
 def explain(job: train.Request, error: BaseException) -> UserError:
     """Put an error of Hydra or OmegaConf, and its causes, into one line."""
     from diverse_mha.fairseq_fixes.command_line import having
 
-    said: list[str] = []
+    messages: list[str] = []
     while error is not None:
         # Hydra lists its search path at the end.
         text = str(error).partition("Config search path:")[0]
         lines = [line.strip().rstrip(".:") for line in text.splitlines()]
-        lines = [line for line in lines if line and not _NOT_SAID.match(line)]
+        lines = [line for line in lines if line and not _LEFT_OUT.match(line)]
         key = re.search(r"full_key: *(\S+)", text)
         if key and not any(key[1] in line for line in lines):
             lines.insert(0, key[1])
-        said += [line for line in lines if line not in said]
+        messages += [line for line in lines if line not in messages]
         error = error.__cause__
     cure = CURE
-    if owner := re.search(r"Key '(\w+)' not in", " ".join(said)):
+    if owner := re.search(r"Key '(\w+)' not in", " ".join(messages)):
         for group, choice in {"criterion": "--criterion", "model": "--arch"}.items():
             chosen = str(job.setting(group, "_name"))
             if names := having(owner[1], choice, chosen):
                 key = f"{group}._name={' or '.join(names)}"
                 if chosen in names:  # the key is in the wrong group
                     key = f"{group}.{owner[1]}"
-                return UserError(f"{job.config}: {said[0]}; give {key}, or leave the key out")
-    path = re.search(r"override '\+*([\w.]+)'", " ".join(said))
+                return UserError(f"{job.config}: {messages[0]}; give {key}, or leave the key out")
+    path = re.search(r"override '\+*([\w.]+)'", " ".join(messages))
     group, _, key = (path[1] if path else "").partition(".")
-    known = _keys(job, group)
+    known = _keys(schemas(job).get(group))
     if key and known and key not in known and "." not in key:
         return UserError(f"{job.config}: {group} has no {key}; {_nearest(key, known)}")
-    if any("not in struct" in line for line in said):
+    if any("not in struct" in line for line in messages):
         cure += "; one that the recipe has not got is written +KEY=VALUE"
-    return UserError(f"{job.config}: {', '.join(said)}; {cure}")
+    return UserError(f"{job.config}: {', '.join(messages)}; {cure}")
 
 
-def unknown_names(job: train.Request) -> Iterator[str]:
-    """Yield a message for each name in a recipe that nothing is registered under."""
+def names_of_groups() -> dict[str, Iterable[str]]:
+    """Return the names to choose from: models, tasks, criterions and so on."""
     from fairseq import models, registry, tasks
 
-    known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_REGISTRY}
-    known |= {name: entry["registry"] for name, entry in registry.REGISTRIES.items()}
-    for group, names in known.items():
+    names = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_REGISTRY}
+    return names | {name: entry["registry"] for name, entry in registry.REGISTRIES.items()}
+
+
+def unknown_name(job: train.Request) -> str | None:
+    """Return a message for a name in a recipe that nothing is registered under."""
+    for group, known in names_of_groups().items():
         # Hydra knows model=NAME of the command line and model._name of the file.
         name = job.setting(group, "_name")
-        if name is not None and name not in names:
-            yield f"{group}._name: there is no {name!r}; {_nearest(name, names)}"
+        if name is not None and name not in known:
+            return f"{group}._name: there is no {name!r}; {_nearest(name, known)}"
+    return None
+
+
+def schemas(job: train.Request) -> dict[str, type]:
+    """Return the dataclass of the keys of each group, by the name that the recipe chooses."""
+    from fairseq import models, registry, tasks
+    from fairseq.dataclass.configs import FairseqConfig
+
+    known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_DATACLASS_REGISTRY}
+    known |= {name: entry["dataclass_registry"] for name, entry in registry.REGISTRIES.items()}
+    kinds = {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
+    kinds |= {g: kind for g, k in known.items() if (kind := k.get(job.setting(g, "_name")))}
+    return {group: kind for group, kind in kinds.items() if dataclasses.is_dataclass(kind)}
+
+
+def _keys(kind: type | None) -> list[str]:
+    return [f.name for f in dataclasses.fields(kind)] if kind else []
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
@@ -74,36 +95,14 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"the nearest are {', '.join(close)}"
 
 
-def _types() -> dict[str, type]:
-    """Return what fairseq declares for each group of a recipe."""
-    from fairseq.dataclass.configs import FairseqConfig
-
-    return {f.name: f.type for f in dataclasses.fields(FairseqConfig)}
-
-
-def _keys(job: train.Request, group: str) -> list[str]:
-    """Return the keys of a group of a recipe, with those of its chosen model, task and so on."""
-    from fairseq import models, registry, tasks
-
-    known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_DATACLASS_REGISTRY}
-    known |= {name: one["dataclass_registry"] for name, one in registry.REGISTRIES.items()}
-    kind = known.get(group, {}).get(job.setting(group, "_name")) or _types().get(group)
-    return [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
-
-
 def keys_of_options(job: train.Request) -> dict[str, str]:
     """Return the recipe's key of every option."""
-    from fairseq import models, registry, tasks
-
-    known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_DATACLASS_REGISTRY}
-    known |= {name: one["dataclass_registry"] for name, one in registry.REGISTRIES.items()}
-    keys = {("arch" if group == "model" else group): f"{group}._name" for group in known}
+    names, kinds = names_of_groups(), schemas(job)
+    keys = {("arch" if group == "model" else group): f"{group}._name" for group in names}
     # An option of fairseq's own groups comes before one of the same name in a chosen part.
-    kinds = _types() | {g: names.get(job.setting(g, "_name")) for g, names in known.items()}
-    for group in sorted(kinds, key=known.__contains__):
-        if dataclasses.is_dataclass(kinds[group]):
-            for f in dataclasses.fields(kinds[group]):
-                keys.setdefault(f.name, f"{group}.{f.name}")
+    for group in sorted(kinds, key=names.__contains__):
+        for key in _keys(kinds[group]):
+            keys.setdefault(key, f"{group}.{key}")
     return keys
 
 
@@ -138,20 +137,19 @@ def _train(job: train.Request) -> None:
     check_model(job)
     chosen = [choose(job) for choose in (precision.choose, batch.choose)]
     sys.argv += [word for words, _ in chosen for word in words]
-    said = "\n".join(line for _, line in chosen if line)
+    notes = "\n".join(note for _, note in chosen if note)
     if job.setting("distributed_training", "distributed_rank") not in (None, "0"):
-        said = ""  # one process says it
+        notes = ""  # the first process logs them
     try:
         result = patched(JobReturn, "return_value", JobReturn.return_value.getter(_result))
-        with show_what_users_read(job, said), result:
+        with quiet_console(job, notes), result:
             hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(job, error) from None
     except (KeyError, TypeError, AttributeError):
-        unknown = next(unknown_names(job), None)
-        if unknown is None:  # our own mistake, or fairseq's
-            raise
-        raise UserError(f"{job.config}: {unknown}") from None
+        if unknown := unknown_name(job):
+            raise UserError(f"{job.config}: {unknown}") from None
+        raise  # our own mistake, or fairseq's
     except ValueError as error:
         refused = error.__cause__
         if isinstance(error, UserError) or not isinstance(refused, OSError):
@@ -167,31 +165,31 @@ def _result(finished):
 
 
 def check_added(job: train.Request) -> None:
-    """Refuse ``+GROUP=NAME`` or ``++GROUP.KEY=VALUE`` that nobody would read.
-
-    The keys of models, tasks, criterions and optimizers are checked when these are built.
-    """
+    """Refuse ``+GROUP=NAME`` or ``++GROUP.KEY=VALUE``, which Hydra accepts and nothing reads."""
     # Hydra looks beside the recipe, and in the search path of scripts/train.sh.
     paths = [word for word in job.arguments if word.startswith("hydra.searchpath=")]
     if any(str(CONFIGS) not in word for word in paths):
         return  # the user's own places
-    kinds = _types()
+    kinds = schemas(job)
     places = [job.config.parent, *([CONFIGS] if paths else [])]
-    folders = {path.name for place in places for path in place.glob("*/")}
+    groups = {
+        "hydra",
+        *names_of_groups(),
+        *kinds,
+        *(path.name for place in places for path in place.glob("*/")),
+    }
     for word in job.arguments:
+        group, _, key = re.split("[@=]", word.lstrip("+"))[0].partition(".")
         if not word.startswith("+"):
             continue
-        group, _, key = re.split("[@=]", word.lstrip("+"))[0].partition(".")
-        groups = {"hydra", *kinds, *folders}
         if group.split("/")[0] not in groups:
             raise UserError(
                 f"{word}: there is no group {group}; choose from {', '.join(sorted(groups))}"
             )
-        kind = kinds.get(group)
-        if key and "." not in key and dataclasses.is_dataclass(kind):
-            known = [f.name for f in dataclasses.fields(kind)]
-            if key not in known:
-                raise UserError(f"{word}: {group} has no {key}; {_nearest(key, known)}")
+        # Those of models, tasks and the like are checked when these are built.
+        known = _keys(kinds.get(group)) if group not in names_of_groups() else []
+        if key and "." not in key and known and key not in known:
+            raise UserError(f"{word}: {group} has no {key}; {_nearest(key, known)}")
 
 
 def check_model(job: train.Request) -> None:
@@ -202,10 +200,10 @@ def check_model(job: train.Request) -> None:
     from diverse_mha.models.config import seam_options
 
     name = str(job.setting("model", "_name"))
-    own = getattr(MODEL_DATACLASS_REGISTRY.get(name), "__dataclass_fields__", ())
+    known = getattr(MODEL_DATACLASS_REGISTRY.get(name), "__dataclass_fields__", ())
     for option in seam_options() if name in MODEL_REGISTRY else ():
         value = job.setting("model", option.name)
-        if option.name not in own and value not in (None, str(option.default)):
+        if option.name not in known and value not in (None, str(option.default)):
             models = " or ".join(having(option.name, "--arch", name))
             raise UserError(
                 f"{job.config}: model.{option.name}={value}: {name} has no such option; give "

@@ -1,4 +1,4 @@
-"""A training that was asked for: words for fairseq, or a recipe."""
+"""Request for a training: options for fairseq, or a recipe with overrides."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ _TRUE = ("true", "yes", "on", "y", "1")  # as OmegaConf reads them
 
 @dataclass
 class Request:
-    """A training that was asked for."""
+    """Request for a training."""
 
     arguments: list[str]  # for fairseq, as given
     processes: int | None = None  # None: fairseq's default
@@ -36,7 +36,7 @@ class Request:
         return None if value is None else str(value)
 
     def flag(self, group: str, key: str) -> bool:
-        """Say whether ``--some-flag`` is given, or true in the recipe."""
+        """Return True if ``--some-flag`` is given, or true in the recipe."""
         if self.config is None:
             return flag(key) in self.arguments
         return (self.setting(group, key) or "").lower() in _TRUE

@@ -1,4 +1,4 @@
-"""What a recipe says of its experiment, as variables of bash for ``scripts/run.sh``."""
+"""Prints a recipe's experiment as variables of bash, for ``scripts/run.sh``."""
 
 import re
 import shlex
@@ -49,23 +49,23 @@ def values(words: Sequence[str]) -> dict[str, object]:
     parser.add_argument("--from", dest="source", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--print", action="store_true")
-    own, settings = parser.parse_known_args(words)
-    if "=" in own.recipe or own.recipe.startswith("-"):
-        raise UserError(f"{own.recipe}: name the recipe first, such as multi30k_small")
+    options, settings = parser.parse_known_args(words)
+    if "=" in options.recipe or options.recipe.startswith("-"):
+        raise UserError(f"{options.recipe}: name the recipe first, such as multi30k_small")
     given = {word.lstrip("+").partition("=")[0] for word in settings}
-    if own.data is not None:
+    if options.data is not None:
         if "task.data" in given:
-            raise UserError(f"--data {own.data}: contradicts task.data; give one of them")
-        settings = [*settings, f"task.data={own.data / 'bin'}"]
-    called = [] if own.processes is None else ["--processes", str(own.processes)]
-    called += ["--config", own.recipe, *settings]
+            raise UserError(f"--data {options.data}: contradicts task.data; give one of them")
+        settings = [*settings, f"task.data={options.data / 'bin'}"]
+    called = [] if options.processes is None else ["--processes", str(options.processes)]
+    called += ["--config", options.recipe, *settings]
     job = train.parse(called)
     pipeline = read_pipeline(job.recipe, job.config)
     data = _place(job, "task", "data")
     run = _place(job, "checkpoint", "save_dir")
-    if "task.data" in given and own.source is not None:
-        raise UserError(f"--from {own.source}: has no effect with task.data; prepare in --data")
-    prepare = [] if "task.data" in given else _prepare(pipeline, Path(data), own)
+    if "task.data" in given and options.source is not None:
+        raise UserError(f"--from {options.source}: has no effect with task.data; prepare in --data")
+    prepare = [] if "task.data" in given else _prepare(pipeline, Path(data), options)
     model = f"{run}/{'averaged' if pipeline.average else 'checkpoint_best'}.pt"
     script, results = _EVALUATIONS[pipeline.kind]
     time = (job.recipe.get("scoring") or {}).get("time")
@@ -84,37 +84,41 @@ def values(words: Sequence[str]) -> dict[str, object]:
         "results": results,
         "subset": "--subset" if pipeline.kind == "language_model" else "",
         "score": pipeline.score,
-        "print": "yes" if own.print else "",
+        "print": "yes" if options.print else "",
     }
 
 
 def _place(job: Request, group: str, key: str) -> str:
     """Return a folder of the recipe, relative to the current one where it is below it."""
-    found = job.setting(group, key)
-    if found is None or found == "???":
+    folder = job.setting(group, key)
+    if folder is None or folder == "???":
         raise UserError(f"{job.config}: no {group}.{key}; add {group}.{key}=FOLDER")
-    choices = compose.groups_of(job.config) | compose.read_words(job.arguments)[0]
-    found = found.replace("${hydra:runtime.cwd}/", "")
-    found = _CHOICE.sub(lambda match: str(choices.get(match[1])), found)
-    if "${" in found:
-        raise UserError(f"{job.config}: {group}.{key}={found}: give {group}.{key}=FOLDER")
-    return found
+    choices = compose.groups_of(job.config) | compose.parse_overrides(job.arguments)[0]
+    folder = folder.replace("${hydra:runtime.cwd}/", "")
+    folder = _CHOICE.sub(lambda match: str(choices.get(match[1])), folder)
+    if "${" in folder:
+        raise UserError(f"{job.config}: {group}.{key}={folder}: give {group}.{key}=FOLDER")
+    return folder
 
 
-def _prepare(pipeline: Pipeline, data: Path, own) -> list[str]:
+def _prepare(pipeline: Pipeline, data: Path, options) -> list[str]:
     """Return the words of the preparation: a script of ``data-prep/`` and its options."""
     if not pipeline.prepare:
-        if own.source is not None:
-            raise UserError(f"--from {own.source}: {own.recipe} has no scoring.prepare; add one")
+        if options.source is not None:
+            raise UserError(
+                f"--from {options.source}: {options.recipe} has no scoring.prepare; add one"
+            )
         return []
     script, *words = pipeline.prepare
     if not (ROOT / "data-prep" / script).is_file():
-        raise UserError(f"{own.recipe}: scoring.prepare={script}: not in data-prep/; correct it")
+        raise UserError(
+            f"{options.recipe}: scoring.prepare={script}: not in data-prep/; correct it"
+        )
     if "--out" not in words:
         words += ["--out", str(data.parent)]
-    elif own.data is not None:
-        raise UserError(f"--data {own.data}: scoring.prepare has --out; change it there")
-    return [script, *words, *(["--from", str(own.source)] if own.source else [])]
+    elif options.data is not None:
+        raise UserError(f"--data {options.data}: scoring.prepare has --out; change it there")
+    return [script, *words, *(["--from", str(options.source)] if options.source else [])]
 
 
 def _languages(job: Request, pipeline: Pipeline) -> list[str]:

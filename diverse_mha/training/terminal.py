@@ -1,4 +1,4 @@
-"""What a training with a recipe prints on the terminal; its log file has all of fairseq's lines."""
+"""Console output of a training with a recipe: a filter and a formatter of fairseq's log."""
 
 import logging
 import logging.config
@@ -25,17 +25,17 @@ _DICTIONARY = re.compile(r"(\[\S+\] )?dictionary: ")
 
 
 def is_shown(record: logging.LogRecord) -> bool:
-    """Say whether users need a record: what is trained, its progress, where it is saved."""
+    """Return True for records that users need: what is trained, progress, where it is saved."""
     if record.levelno > logging.INFO:
         return True
     if not isinstance(record.msg, str):  # the configuration; the model, module by module
         return False
-    said = record.getMessage()
-    return not (said.startswith(_INNER) or _EXAMPLES.fullmatch(said) or _DICTIONARY.match(said))
+    text = record.getMessage()
+    return not (text.startswith(_INNER) or _EXAMPLES.fullmatch(text) or _DICTIONARY.match(text))
 
 
-class Words(logging.Formatter):
-    """Replaces fairseq's number of parameters by a line on the training."""
+class RunSummaryFormatter(logging.Formatter):
+    """Formatter: replaces fairseq's line with the number of parameters by a summary of the run."""
 
     def __init__(self, job: Request) -> None:
         super().__init__()
@@ -45,14 +45,14 @@ class Words(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line for the terminal."""
-        said = super().format(record)
-        found = _PARAMETERS.match(said)
-        return f"training: {self.training}, {found[1]} parameters" if found else said
+        text = super().format(record)
+        match = _PARAMETERS.match(text)
+        return f"training: {self.training}, {match[1]} parameters" if match else text
 
 
 @contextmanager
-def show_what_users_read(job: Request, first: str = "") -> Iterator[None]:
-    """Show less on the terminal if a log file has everything; ``first`` is logged first.
+def quiet_console(job: Request, first: str = "") -> Iterator[None]:
+    """Filter the console if a log file has everything; ``first`` is logged first.
 
     Hydra sets up the log, and fairseq does so again in every process.
     """
@@ -65,7 +65,7 @@ def show_what_users_read(job: Request, first: str = "") -> Iterator[None]:
             for handler in handlers:
                 if type(handler) is logging.StreamHandler:
                     handler.addFilter(is_shown)
-                    handler.setFormatter(Words(job))
+                    handler.setFormatter(RunSummaryFormatter(job))
             while notes:
                 logging.info("%s", notes.pop())
 

@@ -57,19 +57,19 @@ CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # synonyms
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Take our own options out of the command line; the rest is fairseq's."""
+    """Separate our options from the command line; the rest is fairseq's."""
     parser = OneLineParser(prog=called("train"), add_help=False, allow_abbrev=False)
     add_number(parser, "processes", None, "")
     parser.add_argument("--config", type=compose.find)
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--cfg", choices=["job"])
-    own, rest = parser.parse_known_args(words)
-    dry = own.dry_run or own.cfg is not None
-    if own.config is None and dry:
+    options, rest = parser.parse_known_args(words)
+    dry = options.dry_run or options.cfg is not None
+    if options.config is None and dry:
         raise UserError("--dry-run: shows a recipe; give --config NAME too")
-    if own.config is not None and (helps := {"-h", "--help"} & set(rest)):
+    if options.config is not None and (helps := {"-h", "--help"} & set(rest)):
         dry, rest = True, [word for word in rest if word not in helps]
-    job = Request(rest, own.processes, own.config, dry=dry)
+    job = Request(rest, options.processes, options.config, dry=dry)
     if job.config is not None:
         for word in job.arguments:
             if "=" not in word:
@@ -261,7 +261,7 @@ def _read_recipe(path: Path, words: Sequence[str]) -> dict:
         raise UserError(f"--config {path}: no such file; configs/ has recipes by name: {names}")
     if path.suffix != ".yaml":
         raise UserError(f"--config {path}: Hydra reads no other names than *.yaml; rename it")
-    choices, settings = compose.read_words([*map(_hydra_word, words)])
+    choices, settings = compose.parse_overrides([*map(_hydra_word, words)])
     return compose.compose(path, choices, settings, lenient=True)
 
 

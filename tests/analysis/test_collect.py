@@ -11,6 +11,7 @@ import torch
 
 from diverse_mha.analysis import attention_entropy, cka, jensen_shannon, svcca
 from diverse_mha.analysis.against import AgainstMeter
+from diverse_mha.analysis.results import to_json
 from diverse_mha.analysis.similarity import (
     HeadsMeter,
     Selection,
@@ -61,7 +62,7 @@ def measure(parts, selection=ALL):
     meter = HeadsMeter(selection)
     for states in parts:
         meter.update(states)
-    return meter.result()
+    return to_json(meter.result())
 
 
 def numbers(nested):
@@ -150,7 +151,7 @@ def test_only_selected_measures_are_returned(model, batch):
     assert list(result["components"]) == ["cross"]
     assert list(result["components"]["cross"]["layers"]) == ["2"]
     assert list(result["components"]["cross"]["layers"]["2"]) == ["jsd"]
-    assert "disagreement" not in result
+    assert result["disagreement"] is None
 
 
 def test_one_head_has_no_pairs(batch):
@@ -195,7 +196,7 @@ def test_similarity_is_none_with_one_or_two_positions(positions):
     assert set(result["summary"]["cka"].values()) == {None}
     meter = AgainstMeter(ALL)
     meter.update(states, states)
-    for found in meter.result().values():
+    for found in to_json(meter.result()).values():
         assert found["cka"] is found["svcca"] is found["svcca_each"] is None
     json.dumps(result, allow_nan=False)
 
@@ -212,7 +213,7 @@ def test_against_compares_last_layers_over_the_same_positions():
         for component in states:
             pair = real_rows(states[component][-1]), real_rows(other[component][-1])
             rows.setdefault(component, []).append(pair)
-    for component, found in meter.result().items():
+    for component, found in to_json(meter.result()).items():
         own, others = (torch.cat(side) for side in zip(*rows[component], strict=True))
         together = svcca(own, others, 0.9)
         each = [svcca(head, others, 0.9).mean for head in own.chunk(4, dim=1)]

@@ -1,16 +1,20 @@
 """What is in the figures: values, scales, and names of files."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from diverse_mha.analysis.figures import colour_limit, curves_of_models, heat_maps
 from diverse_mha.analysis.report import all_plots
+from diverse_mha.analysis.results import Component, Model
 
 
 def result(name, value, heads=2, measure="cka"):
     pairs = [[1.0 if i == j else value for j in range(heads)] for i in range(heads)]
-    layers = {n: {measure: {"mean": value, "pairs": pairs}} for n in ("1", "2")}
-    entry = {"heads": heads, "positions": 30, "layers": layers}
-    return {"name": name, "components": {"encoder": entry}, "summary": {measure: {}}}
+    similarity = SimpleNamespace(mean=value, pairs=pairs, coefficients={})
+    layers = {n: {measure: similarity} for n in ("1", "2")}
+    components = {"encoder": Component(heads, 30, layers)}
+    return Model(name, f"{name}.pt", "a", 9, components, {measure: {}})
 
 
 def maps_of(plot):
@@ -30,8 +34,9 @@ def test_colour_limit_is_the_largest_value_of_all_models(measure):
 
 def test_coefficient_curve_averages_pairs_of_unequal_length():
     pairs = {"1-2": [0.9, 0.5, 0.3], "1-3": [0.5], "2-3": []}
-    layer = {"svcca": {"coefficients": pairs}}
-    found = {"name": "m", "components": {"encoder": {"layers": {"1": {}, "2": layer}}}}
+    layer = {"svcca": SimpleNamespace(coefficients=pairs)}
+    components = {"encoder": Component(3, 9, {"1": {}, "2": layer})}
+    found = Model("m", "m.pt", "a", 9, components, {})
     (line,) = curves_of_models([found]).figure.axes[0].lines
     assert line.get_ydata() == pytest.approx([0.7, 0.5, 0.3])
 

@@ -77,11 +77,11 @@ def test_ablation_equals_zeroing_output_projection_columns(name):
     model.double().eval()
     meter = ImportanceMeter(model, sites_of(model), (ABLATION,))
     assert [*meter.update(batch)] == meter.sites
-    found = meter.result()
+    found, modules = meter.result()
     before, counts = sentence_losses(model, batch, run_model(model, batch))
-    assert found["loss"] == pytest.approx(float(before.sum() / counts.sum()) / math.log(2))
+    assert found.loss == pytest.approx(float(before.sum() / counts.sum()) / math.log(2))
     for site in meter.sites:
-        heads = found["modules"][site.component][str(site.number)][ABLATION]["heads"]
+        heads = modules[site.component][str(site.number)][ABLATION].heads
         for head in range(4):
             weight = site.attention.out_proj.weight
             kept = weight.clone()
@@ -96,9 +96,9 @@ def test_gradient_equals_the_finite_difference_of_a_gate(model_and_batch):
     model, batch = model_and_batch
     meter = ImportanceMeter(model, sites_of(model), (GRADIENT,))
     list(meter.update(batch))
-    found, step = meter.result(), 1e-5
+    (_, modules), step = meter.result(), 1e-5
     for site in meter.sites[::2]:
-        heads = found["modules"][site.component][str(site.number)][GRADIENT]["heads"]
+        heads = modules[site.component][str(site.number)][GRADIENT].heads
         for head in (0, 3):
             losses = []
             for gate in (1 + step, 1 - step):
@@ -153,5 +153,5 @@ def test_constant_heads_have_no_importance_under_mean_ablation():
     for given in ({("encoder", 1): means}, None):
         meter = ImportanceMeter(model, [site], (ABLATION,), given)
         list(meter.update(batch))
-        first = meter.result()["modules"]["encoder"]["1"][ABLATION]["heads"][0]
+        first = meter.result()[1]["encoder"]["1"][ABLATION].heads[0]
         assert (abs(first) < 1e-12) == (given is not None)

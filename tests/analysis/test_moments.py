@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from diverse_mha.analysis.results import to_json
 from diverse_mha.analysis.similarity import ModuleMeter, split_heads
 from diverse_mha.attention import HeadStates
 from diverse_mha.measures.moments import Moments
@@ -51,7 +52,7 @@ def test_independent_heads_give_0_and_equal_heads_1():
         outputs[:, 2] = outputs[:, 1]
         meter = ModuleMeter(("cka",), 0.99)
         meter.update(HeadStates(outputs=outputs))
-        found = meter.result()["cka"]
+        found = to_json(meter.result()["cka"])
         biased.append(found["pairs"][0][1])
         assert found["pairs_unbiased"][1][2] == pytest.approx(1)
         values.append(found["pairs_unbiased"][0][1])
@@ -64,10 +65,10 @@ def test_constant_outputs_and_too_few_positions():
     outputs[:, 0] = 1.0
     meter = ModuleMeter(("cka",), 0.99)
     meter.update(HeadStates(outputs=outputs))
-    assert meter.result()["cka"]["pairs_unbiased"][0][1] == 0
+    assert meter.result()["cka"].pairs_unbiased[0][1] == 0
     few = ModuleMeter(("cka",), 0.99)
     few.update(HeadStates(outputs=outputs[:, :, :3]))
-    assert few.result()["cka"]["unbiased_mean"] is None
+    assert few.result()["cka"].unbiased_mean is None
 
 
 # A stream gives what one batch gives, in any order and however it is cut.

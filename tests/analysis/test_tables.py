@@ -4,6 +4,16 @@ import pytest
 
 from diverse_mha.analysis.findings import comparison_tables, headline
 from diverse_mha.analysis.report import format_tables
+from diverse_mha.analysis.results import (
+    Cka,
+    Component,
+    Content,
+    Model,
+    Score,
+    Sharpness,
+    Svcca,
+    to_json,
+)
 from diverse_mha.analysis.similarity import summarise
 from diverse_mha.analysis.tables import legend, model_tables, rows_of, summary_rows
 from experiments.measures import MEASURES
@@ -12,7 +22,7 @@ SCORES = ("subspace", "position", "output")
 
 
 def score(layers):
-    return {"layers": layers, "off_diagonal": {"layers": layers}}
+    return Score(layers, None, Score(layers, None))
 
 
 def result(name, cka, out, components=("encoder", "cross", "decoder")):
@@ -22,21 +32,18 @@ def result(name, cka, out, components=("encoder", "cross", "decoder")):
         svcca = [0.1 * (place + n) for n in (1, 2)]
         layers = {
             str(n): {
-                "cka": {"mean": cka + svcca[n - 1]},
-                "svcca": {"mean": svcca[n - 1], "top_mean": svcca[n - 1] + 0.05},
+                "cka": Cka(cka + svcca[n - 1], [], None, None),
+                "svcca": Svcca(svcca[n - 1], svcca[n - 1] + 0.05, [], [], {}, [], 0.99),
             }
             for n in (1, 2)
         }
-        entries[component] = {"heads": 4, "positions": 9, "layers": layers}
+        entries[component] = Component(4, 9, layers)
     scores = {c: {s: score([out, out]) for s in SCORES} for c in components}
-    return {
-        "name": name, "architecture": "a", "components": entries, "disagreement": scores,
-        "summary": summarise(entries),
-    }  # fmt: skip
+    return Model(name, f"{name}.pt", "a", 9, entries, summarise(entries), scores)
 
 
 def text(*models):
-    return " ".join(format_tables({"models": models, "subset": "valid"}).split())
+    return " ".join(format_tables(Content("valid", "bin", {}, [*models])).split())
 
 
 def test_cross_attention_row_differs_from_the_mean_of_components():
@@ -46,31 +53,31 @@ def test_cross_attention_row_differs_from_the_mean_of_components():
     assert rows["last"]["SVCCA"] == pytest.approx((0.2 + 0.3 + 0.4) / 3)
     assert rows["mean"]["SVCCA"] == pytest.approx((0.15 + 0.25 + 0.35) / 3)
     assert rows["cross"]["SVCCA top"] == pytest.approx(0.35)
-    content = {"models": [found]}
+    content = {"models": [to_json(found)]}
     for name, value in {"svcca": 0.3, "svcca.top": 0.35, "cka": 0.3}.items():
         assert MEASURES[name].read(content) == pytest.approx(value), "reproduce has the paper's"
 
 
 def test_all_means_are_over_the_modules_that_have_pairs():
     found = result("a", 0.0, 0.5)
-    found["components"]["decoder"]["heads"] = 1
-    for layer in found["components"]["decoder"]["layers"].values():
-        layer.update(cka={"mean": None}, svcca={"mean": None, "top_mean": None})
-    found["summary"] = summarise(found["components"])
-    found["disagreement"]["decoder"] = {s: score([0.1, 0.1]) for s in SCORES}
+    found.components["decoder"].heads = 1
+    for layer in found.components["decoder"].layers.values():
+        layer.update(cka=None, svcca=None)
+    found.summary = summarise(found.components)
+    found.disagreement["decoder"] = {s: score([0.1, 0.1]) for s in SCORES}
     for row, value in {"last": 0.25, "mean": 0.2}.items():
         values = summary_rows(found)[row]
         assert values["CKA"] == pytest.approx(value)
         assert values["Out."] == values["Out. i≠j"] == pytest.approx(0.5)
-    for component in found["components"].values():
-        component["heads"] = 1
+    for component in found.components.values():
+        component.heads = 1
     assert summary_rows(found)["mean"]["Out."] < 0.4, "none has pairs"
 
 
 def test_component_score_is_exp_of_mean_d():
     found = result("a", 0.0, 0.5)
-    found["disagreement"]["encoder"]["output"] = score([0.2, 0.6])
-    found["disagreement"]["cross"]["position"] = score([0.0, 0.0])  # exp(-800)
+    found.disagreement["encoder"]["output"] = score([0.2, 0.6])
+    found.disagreement["cross"]["position"] = score([0.0, 0.0])  # exp(-800)
     rows = {row[:2]: row[2] for row in rows_of(found)}
     values = [rows["encoder", name]["Out."] for name in ("1", "2", "mean")]
     assert values == pytest.approx([0.2, 0.6, (0.2 * 0.6) ** 0.5])
@@ -85,13 +92,13 @@ def test_tables_have_all_modules_and_the_legend_all_columns():
     assert [row[1] for row in scores.groups[-1]] == ["last", "mean"]
     assert any(line.startswith("Sub.: exp(D) of values") for line in legend([found]))
     assert any("mean rows are geometric" in line for line in legend([found]))
-    del found["disagreement"]
-    for entry in found["components"].values():
-        for layer in entry["layers"].values():
+    found.disagreement = None
+    for entry in found.components.values():
+        for layer in entry.layers.values():
             del layer["svcca"]
-            layer["entropy"] = {"mean": 0.45, "share_above_0.95": 0.5}
-    found["summary"] = summarise(found["components"])
-    assert found["summary"]["entropy"]["mean_share_above_0.95"] == 0.5
+            layer["entropy"] = Sharpness(0.45, [], 0.5, [])
+    found.summary = summarise(found.components)
+    assert found.summary["entropy"]["mean_share_above_0.95"] == 0.5
     similarity, sharpness = model_tables(found)
     assert sharpness.groups[0][0] == ["encoder", "1", "0.450", "0.500"]
     said = [line.partition(":")[0] for line in legend([found])]
@@ -122,8 +129,8 @@ def test_findings_are_stated():
     assert scores.startswith("Heads of other are more in disagreement than those of base: Out. 0.7")
     assert headline([base, other]) == outputs and outputs in text(base, other)
     # exp(D) of unrelated heads rises with their number, so it says nothing of two numbers.
-    for component in other["components"].values():
-        component["heads"] += 1
+    for component in other.components.values():
+        component.heads += 1
     assert comparison_tables([base, other])[1].findings == ()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from diverse_mha.analysis.results import Cka, Component, Model
 from diverse_mha.analysis.similarity import Selection
 from diverse_mha.analysis.view import TOKENS, take_sentence, view_data
 from diverse_mha.attention import HeadStates
@@ -61,8 +62,9 @@ def test_first_sentence_of_a_pair_and_first_tokens_are_shown():
 
 
 def test_pair_measures_are_averaged_over_the_other_heads():
-    layer = {"cka": {"pairs": [[1, 0.1, 0.2], [0.1, 1, 0.4], [0.2, 0.4, 1]]}, "svcca": None}
-    entry = {"heads": 3, "layers": {"1": layer, "2": layer}}
-    found = {"name": "m", "components": {"cross": entry}, "summary": layer}
+    pairs = [[1, 0.1, 0.2], [0.1, 1, 0.4], [0.2, 0.4, 1]]
+    layer = {"cka": Cka(0.2, pairs, None, None), "svcca": None}
+    components = {"cross": Component(3, 9, {"1": layer, "2": layer})}
+    found = Model("m", "m.pt", "a", 1, components, layer)
     maps = view_data([(found, [])])["models"][0]["components"]["cross"]["maps"]
     assert maps["cka"][1] == pytest.approx([0.15, 0.25, 0.3]) and maps["svcca"] == [[None] * 3] * 2

@@ -1,8 +1,4 @@
-"""Checkpoints whose options hold expressions that would run code, and a watch for running it.
-
-The table is made from fairseq's registries: a new option of a model, task or criterion that a
-checkpoint may name is in it without further ado.
-"""
+"""Checkpoints whose options hold expressions that would run code, and a watch for running it."""
 
 import copy
 import dataclasses
@@ -13,10 +9,6 @@ from contextlib import contextmanager
 from types import CodeType
 
 from fairseq import options
-from fairseq.criterions import CRITERION_REGISTRY
-from fairseq.models import MODEL_REGISTRY
-from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_REGISTRY
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes import checkpoint_options
@@ -63,27 +55,6 @@ class Watch:
         finally:
             self.watching = False
         assert not self.seen, self.seen
-
-
-def targets() -> list[tuple[str, str]]:
-    """Return what a checkpoint may name, one of each form: pairs of part and name."""
-    found = {}
-    for group, registry in (
-        ("model", MODEL_REGISTRY),
-        ("task", TASK_REGISTRY),
-        ("criterion", CRITERION_REGISTRY),
-    ):
-        for name in sorted(registry, key=len):
-            owner = checkpoint_options._registered(group, name)
-            if owner is not None:  # shapes of a family differ in their defaults only
-                found.setdefault(
-                    (owner.__bases__, owner.__module__, *fields(group, name)), (group, name)
-                )
-    for group in ("tokenizer", "bpe"):
-        for name in REGISTRIES[group]["registry"]:
-            if fields(group, name) and name != "gpt2":  # it downloads fairseq's own files
-                found[group, name] = (group, name)
-    return list(found.values())
 
 
 def fields(group: str, name: str) -> list[str]:

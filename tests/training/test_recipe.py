@@ -12,7 +12,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 from diverse_mha.common.options import as_keys
 from diverse_mha.training import precision, recipe, train
-from diverse_mha.training.compose import compose, lookup, read_words
+from diverse_mha.training.compose import compose, lookup, parse_overrides
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_errors_of_a_recipe_name_its_keys(option, key):
 
 def test_a_group_that_is_a_name_by_itself_is_looked_up():
     job = train.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
-    (said,) = recipe.unknown_names(job)
+    said = recipe.unknown_name(job)
     assert said.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")
 
 
@@ -99,7 +99,7 @@ def test_a_group_wins_over_the_recipe_and_a_word_over_all(tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("defaults: [_self_, {method: null}]\nmodel: {drophead: 0.5, dropout: 0.1}\n")
     words = ["method=drophead", "+size=big", "++model.dropout=0.3", "hydra.job.chdir=false"]
-    choices, settings = read_words(words)
+    choices, settings = parse_overrides(words)
     assert (choices, settings) == ({"method": "drophead", "size": "big"}, {"model.dropout": 0.3})
     found = compose(mine, choices, settings)
     names = ("model.drophead", "model.dropout", "model.encoder_embed_dim", "hydra")

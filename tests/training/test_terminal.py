@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from diverse_mha.training import train
-from diverse_mha.training.terminal import show_what_users_read
+from diverse_mha.training.terminal import quiet_console
 
 LINES = {
     "num. shared model params: 1,000 (num. trained: 1,000)": "training: demo, method=hsic, data x, "
@@ -35,7 +35,7 @@ def test_the_terminal_leaves_out_what_the_file_has(file, tmp_path, capsys):
     config = {"version": 1, "handlers": handlers, "disable_existing_loggers": False}
     config["root"] = {"level": "INFO", "handlers": list(handlers)}
     try:
-        with show_what_users_read(job, "precision: float32"):
+        with quiet_console(job, "precision: float32"):
             logging.config.dictConfig(config)
             for line in (torch.nn.Linear(1, 1), *LINES):
                 logging.info(line)

@@ -1,0 +1,179 @@
+"""Results of an analysis: a dataclass a level, from a model down to one measure of a module.
+
+``to_json`` gives the content of ``scores.json``.
+"""
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+Pairs = list[list[float]]  # (H, H)
+
+
+def optional() -> Any:
+    """Declare a field that JSON has only if it was measured."""
+    return field(default=None, metadata={"optional": True})
+
+
+def named(name: str) -> Any:
+    """Declare a field with another name in JSON."""
+    return field(metadata={"name": name})
+
+
+@dataclass(frozen=True)
+class Cka:
+    """CKA of the heads of a module."""
+
+    mean: float | None  # over pairs i < j; None with one head
+    pairs: Pairs
+    unbiased_mean: float | None
+    pairs_unbiased: Pairs | None
+
+
+@dataclass(frozen=True)
+class Svcca:
+    """SVCCA of the heads of a module."""
+
+    mean: float | None
+    top_mean: float | None  # of the leading correlations alone
+    pairs: Pairs
+    pairs_top: Pairs
+    coefficients: dict[str, list[float]]  # by pair, such as "1-2"
+    kept: list[int]  # directions of each head
+    threshold: float  # share of the variance that they cover
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Jensen-Shannon divergence of the attention of a module's heads, in nats."""
+
+    mean: float | None  # a sentence
+    per_row: float | None  # a query
+    pairs: Pairs
+    pairs_per_row: Pairs
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """Entropy of the attention of a module's heads, in nats."""
+
+    mean: float
+    heads: list[float]
+    share_above: float = named("share_above_0.95")  # queries whose largest weight is above 0.95
+    heads_share_above: list[float] = named("heads_share_above_0.95")
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Rise of the loss without each head, bits a token."""
+
+    heads: list[float]
+    intervals: list[tuple[float, float] | None]  # 95 % over sentences
+    p: list[float | None]
+    holm: list[float | None]  # p corrected for all heads
+    mean: float | None
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Absolute gradient of the loss by a gate on each head, bits a token."""
+
+    heads: list[float]
+    mean: float | None
+
+
+Measure = Cka | Svcca | Divergence | Sharpness | Ablation | Gradient
+#: A module's measures by name; None with too few positions.
+Layer = dict[str, Measure | None]
+
+
+@dataclass
+class Component:
+    """The modules of a component."""
+
+    heads: int
+    positions: int  # real queries
+    layers: dict[str, Layer]  # by number, from "1"
+
+
+@dataclass(frozen=True)
+class Score:
+    """A disagreement score exp(D) of a component; None with one head."""
+
+    layers: list[float | None]
+    all: float | None  # exp of the mean D
+    off_diagonal: "Score | None" = optional()  # over the pairs i != j
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Importance over a split; the values of heads are in the layers."""
+
+    loss: float  # of the whole model, bits a token
+    tokens: int
+    spearman: float | None  # rank correlation of both measures
+    of: str  # "zero" or "mean" ablation
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Similarity of a component's last layer to that of another model (``--against``)."""
+
+    layer: int
+    svcca: float | None  # all heads together
+    svcca_top: float | None
+    svcca_each: float | None  # mean over the heads alone
+    svcca_heads: list[float | None]
+    cka: float | None
+    coefficients: list[float] | None
+
+
+@dataclass
+class Heads:
+    """The measures of a model's modules."""
+
+    components: dict[str, Component]
+    summary: dict[str, dict[str, float | None]]  # by measure: means over modules
+    disagreement: dict[str, dict[str, Score]] | None = None  # by component and score
+
+
+@dataclass
+class Model:
+    """The analysis of a model."""
+
+    name: str
+    checkpoint: str
+    architecture: str
+    sentences: int
+    components: dict[str, Component]
+    summary: dict[str, dict[str, float | None]]
+    disagreement: dict[str, dict[str, Score]] | None = optional()
+    importance: Importance | None = optional()
+    against: dict[str, Similarity] | None = optional()
+    sha256: str = ""
+
+
+@dataclass
+class Content:
+    """The content of ``scores.json``."""
+
+    subset: str
+    data: str
+    made: dict[str, Any]  # command, date, versions
+    models: list[Model]
+    against: dict[str, str] | None = optional()  # name, checkpoint and hash of the other model
+
+
+def to_json(value: Any) -> Any:
+    """Return a result as dictionaries and lists."""
+    if is_dataclass(value):
+        rows = ((f, getattr(value, f.name)) for f in fields(value))
+        return {
+            f.metadata.get("name", f.name): to_json(item)
+            for f, item in rows
+            if item is not None or "optional" not in f.metadata
+        }
+    if isinstance(value, dict):
+        return {name: to_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    return value
