@@ -32,7 +32,7 @@ def cluster(tmp_path_factory):
     slurm.stop(folder)
 
 
-def run(environment, *words, timeout=400):
+def run(environment, *words, timeout=900):
     return subprocess.run(
         [*map(str, words)],
         env=os.environ | environment,
@@ -43,7 +43,7 @@ def run(environment, *words, timeout=400):
     )
 
 
-def wait(condition, seconds=300):
+def wait(condition, seconds=600):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
