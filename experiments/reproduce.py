@@ -151,7 +151,7 @@ def _runner(args: argparse.Namespace, place: Place) -> Runner:
         from experiments.slurm import SlurmRunner, read_options
 
         if importlib.util.find_spec("submitit") is None:
-            raise UserError("--slurm needs submitit: pip install 'diverse-mha[slurm]'")
+            raise UserError("--slurm needs submitit: pip install submitit")
         return SlurmRunner(place, jobs=args.jobs or 1, options=read_options(args.slurm))
     kind = Trainer if args.tune else Runner
     return kind(place, jobs=args.jobs or 1, collect=args.collect)
