@@ -93,6 +93,13 @@ def check_threshold(threshold: float) -> None:
 
 def cka_from_scatter(xx: Tensor, xy: Tensor, yy: Tensor) -> Tensor:
     """Linear CKA from the blocks X^T C X, X^T C Y, Y^T C Y; leading dimensions are kept."""
+    # Even powers of 2 change no bit, and keep squares of large and small values finite.
+    x_scale, y_scale = (
+        (torch.frexp(block.diagonal(dim1=-2, dim2=-1).amax(-1)).exponent // 2)[..., None, None]
+        for block in (xx, yy)
+    )
+    xx, yy = torch.ldexp(xx, -2 * x_scale), torch.ldexp(yy, -2 * y_scale)
+    xy = torch.ldexp(torch.ldexp(xy, -x_scale), -y_scale)
     cross = xy.square().sum(dim=(-2, -1))
     own = torch.linalg.matrix_norm(xx) * torch.linalg.matrix_norm(yy)
     return torch.where(own > 0, cross / own.clamp_min(torch.finfo(own.dtype).tiny), 0.0).clamp(0, 1)

@@ -85,6 +85,9 @@ def test_cka_is_scale_invariant():
         assert cka(scale * x, y) == expected
         assert cka(scale * x, scale * y) == expected
         assert svcca(scale * x, y).mean == pytest.approx(svcca(x, y).mean, rel=1e-9)
+    for scale in (1e-100, 1e100):
+        assert cka(scale * x, x) == pytest.approx(1, rel=1e-9)
+        assert cka(scale * x, scale * y) == pytest.approx(cka(x, y), rel=1e-9)
 
 
 def test_float32_and_bfloat16_are_computed_in_float64():
