@@ -17,7 +17,7 @@ def test_every_option_is_in_the_document_with_its_default_and_help():
     rows = dict(re.findall(r"^\| `--([a-z-]+)` \| (.*) \|$", OPTIONS, re.M))
     defaults: dict[str, list[str]] = {}
     for component in options.components().values():
-        for option in component.own:
+        for option in component.options:
             name = option.name.replace("_", "-")
             defaults.setdefault(name, []).append(options.default_of(option))
             assert rows[name].endswith(f" | {option.metadata['help']}"), name
