@@ -27,6 +27,10 @@ _DROPHEAD = {"drophead": 0.1}
 _SIDES = ("encoder", "cross", "decoder")
 _GATE = {"aggregation": "headwise-gate"} | {f"aggregation_{side}_layers": "all" for side in _SIDES}
 
+_EXCLUSIVE = {"aggregation": "exclusive"} | {
+    f"aggregation_{side}_layers": "all" for side in ("encoder", "decoder")
+}
+
 
 def _em_routing(side: str) -> dict:
     return {"aggregation": "em-routing", f"aggregation_{side}_layers": "1,2"}
@@ -52,7 +56,16 @@ VARIANTS = {
     "realformer": Variant("RealFormer", model={"logits": "residual"}),
     "gate": Variant("headwise gate, all layers", model=_GATE),
     "talking-heads": Variant("talking heads", model={"logits": "talking-heads"}),
+    "elementwise-gate": Variant(
+        "elementwise gate, all layers", model=_GATE | {"aggregation": "elementwise-gate"}
+    ),
+    "exclusive": Variant("exclusive attention, self-attention", model=_EXCLUSIVE),
+    "sink": Variant("sink", model={"logits": "sink"}),
+    "qk-norm": Variant("QK-norm", model={"projections": "qk-norm"}),
+    "knocking-heads": Variant("knocking heads", model={"projections": "knocking-heads"}),
+    "value-residual": Variant("value residual", model={"projections": "value-residual"}),
     "hsic": Variant("HSIC, all components", terms=_HSIC),
+    "cka": Variant("CKA, all components", terms={"cka_weight": 1.0}),
     "orthogonality": Variant("orthogonality, all components", terms=_ORTHOGONALITY),
     "drophead": Variant("Drophead 0.1", model=_DROPHEAD),
     "all-three": Variant(
