@@ -28,6 +28,7 @@ from diverse_mha.analysis.figures import (
     render_plot,
 )
 from diverse_mha.analysis.labels import COMPONENT_TITLES
+from diverse_mha.analysis.results import Component, Divergence, Model, Svcca
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
 
@@ -215,10 +216,33 @@ def coefficient_curves(request: Request) -> list[Drawn]:
     return [(Plot(request.name, request.title, request.caption, figure), numbers)]
 
 
-def _between_heads(model: dict | None) -> np.ndarray:
-    components = (model or {}).get("components", {})
-    entry = components.get("cross") or next(iter(components.values()), None)
-    return np.array([]) if entry is None else curve_of([*entry["layers"].values()][-1])
+def _read(content: dict, label: str) -> Model:
+    """Return what a figure needs of a model's entry in ``scores.json``."""
+    kinds = {"jsd": Divergence, "svcca": Svcca}
+    components = {
+        name: Component(
+            entry["heads"],
+            entry["positions"],
+            {
+                number: {
+                    measure: layer[measure] and kind(**layer[measure])
+                    for measure, kind in kinds.items()
+                    if measure in layer
+                }
+                for number, layer in entry["layers"].items()
+            },
+        )
+        for name, entry in content["components"].items()
+    }
+    return Model(label, content["checkpoint"], content["architecture"], 0, components, {})
+
+
+def _between_heads(content: dict | None) -> np.ndarray:
+    if content is None:
+        return np.array([])
+    components = _read(content, "").components
+    entry = components.get("cross") or next(iter(components.values()))
+    return curve_of([*entry.layers.values()][-1])
 
 
 def _against(model: dict | None, component: str) -> np.ndarray:
@@ -232,16 +256,16 @@ def divergence_maps(request: Request) -> list[Drawn]:
     All rows share one scale of colours.
     """
     models = {row: next(iter(row.heads.values())) for row in request.rows}
-    models = {row: model | {"name": row.label} for row, model in models.items() if model}
+    models = {row: _read(model, row.label) for row, model in models.items() if model}
     end, drawn = colour_limit([*models.values()], "jsd"), []
     for row, model in models.items():
         plot = heat_maps(model, "jsd", end)
         if plot is None:  # a single head
             continue
         numbers = [["component", "layer", "head", "other head", "JSD (nats a sentence)"]]
-        for component, entry in model["components"].items():
-            for layer, measured in entry["layers"].items():
-                for (i, j), value in np.ndenumerate(np.array(measured["jsd"]["pairs"])):
+        for component, entry in model.components.items():
+            for layer, measured in entry.layers.items():
+                for (i, j), value in np.ndenumerate(np.array(measured["jsd"].pairs)):
                     if i < j:
                         numbers.append([component, layer, i + 1, j + 1, round(float(value), 4)])
         drawn.append((plot._replace(name=f"{request.name}-{row.name}"), numbers))

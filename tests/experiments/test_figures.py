@@ -10,6 +10,7 @@ from PIL import Image
 from experiments import figures
 from experiments.figures import KINDS, Request, RowData
 from experiments.papers import PAPERS
+from tests.integration.conftest import run
 
 DRAWN = {(t.paper, t.name): t for items in PAPERS.values() for t in items.values() if t.draw}
 
@@ -25,17 +26,23 @@ def model(name, seed, layers=2, heads=4):
             for i in range(heads)
             for j in range(i)
         }
-        return {
-            "jsd": {"pairs": (pairs + pairs.T).tolist()},
-            "svcca": {"coefficients": coefficients},
-        }
+        pairs = (pairs + pairs.T).tolist()
+        jsd = {"mean": 5.0, "per_row": 0.3, "pairs": pairs, "pairs_per_row": pairs}
+        svcca = {"mean": 0.5, "top_mean": 0.6, "pairs": pairs, "pairs_top": pairs}
+        svcca |= {"coefficients": coefficients, "kept": [16] * heads, "threshold": 0.99}
+        return {"jsd": jsd, "svcca": svcca}
 
     components = {
-        c: {"heads": heads, "layers": {str(n): layer() for n in range(1, layers + 1)}}
+        c: {
+            "heads": heads,
+            "positions": 100,
+            "layers": {str(n): layer() for n in range(1, layers + 1)},
+        }
         for c in ("encoder", "cross", "decoder")
     }
     against = {c: {"coefficients": sorted(random.uniform(0, 1, 30))[::-1]} for c in components}
-    return {"name": name, "components": components, "against": against}
+    entry = {"name": name, "checkpoint": "x.pt", "architecture": "transformer_disagree"}
+    return entry | {"components": components, "against": against}
 
 
 def request_of(table):
@@ -108,3 +115,18 @@ def test_rows_without_results_are_left_out(tmp_path):
         "x-realformer",
         "x-transformer",
     }
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("paper", "figure", "rows"), [("yun2021", 1, "1h,8h"), ("li2021", 3, "none,out")]
+)
+def test_figures_that_run_the_models_are_made_by_one_command(paper, figure, rows, tmp_path):
+    name = f"figure-{figure}"
+    words = ["--scale", "smoke", "--rows", rows, "--updates", "2", "--out", tmp_path]
+    done = run("diverse_mha.cli", "reproduce", paper, name, *words, cwd=tmp_path)
+    stem = tmp_path / f"smoke/tables/{paper}-{name}-rows-2-updates"
+    assert f"{stem}.png" in done.stdout
+    points = [*csv.DictReader(stem.with_suffix(".points.csv").open())]
+    assert len({point["row"] for point in points}) == 2
+    assert {point["head"] for point in points} >= {"1", "8" if figure == 1 else "4"}
