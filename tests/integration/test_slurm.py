@@ -90,7 +90,7 @@ def test_a_training_by_torchrun_or_srun_is_that_of_two_processes(cluster, tmp_pa
         "torchrun": [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"],
         "srun": ["srun", "--ntasks", "2", "--cpus-per-task", "1", sys.executable, *module],
     }
-    starts["torchrun"] += ["--master_port", "0", *module]
+    starts["torchrun"] += ["--standalone", *module]
     models = {}
     for name, start in starts.items():
         folder = tmp_path / name
