@@ -28,6 +28,10 @@ once() { # OUTPUT INPUT COMMAND...: a step that is skipped if it made OUTPUT fro
         show "${@:3}"
         echo "(already done)"
         sed 1d "$log"
+    elif [[ $1 -nt $2 && -f $log ]]; then
+        echo "error: $1: was made by another command, the first line of $log; delete $1, or" \
+            "choose another checkpoint.save_dir" >&2
+        exit 2
     else
         step "${@:3}" | tee "$log.part"
         { echo "${*:3}" && sed 1,2d "$log.part"; } >"$log"

@@ -100,7 +100,6 @@ class Attended(NamedTuple):
     output: Tensor  # (B, T, C)
     states: HeadStates  # the wanted fields, without masks
     logits: Tensor | None = None  # (B, H, T, S), for the next layer
-    first_values: Tensor | None = None  # (B, H, S, D), values of layer 1, for the next layer
 
 
 class OpenHeads:

@@ -1,10 +1,12 @@
 """Multi-head attention with fairseq's parameters, replaceable parts, and cached keys."""
 
+from typing import NamedTuple
+
 import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from diverse_mha.attention import Attended
+from diverse_mha.attention import HeadStates
 from diverse_mha.attention.core import OpenHeads, padding_bias, rows_per_key
 
 
@@ -106,6 +108,15 @@ def _plan(new_order: Tensor, fold: int, rows: int) -> tuple[Tensor | None, int]:
     return (None if same else source), fold
 
 
+class LayerAttended(NamedTuple):
+    """The result of an attention module of a model: that of ``Attended``, and first values."""
+
+    output: Tensor  # (B, T, C)
+    states: HeadStates  # the wanted fields, without masks
+    logits: Tensor | None = None  # (B, H, T, S), for the next layer
+    first_values: Tensor | None = None  # (B, H, S, D), values of layer 1, for the next layer
+
+
 class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
     """Attention that shows its heads, with stock parameter names; called batch first.
 
@@ -164,7 +175,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         previous_logits: Tensor | None = None,
         first_values: Tensor | None = None,
         wanted: tuple[str, ...] = (),
-    ) -> Attended:
+    ) -> LayerAttended:
         """Attend, batch first.
 
         Args:
@@ -211,7 +222,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             wanted=wanted,
             layer_input=query,
         )
-        return attended if handed_on is None else attended._replace(first_values=handed_on)
+        return LayerAttended(*attended, handed_on)
 
     def project_keys(
         self, key: Tensor, first_values: Tensor | None

@@ -18,8 +18,8 @@ from fairseq.modules.transformer_layer import (
 )
 from torch import Tensor, nn
 
-from diverse_mha.attention import STATE_NAMES, Attended, HeadStates
-from diverse_mha.models.attention import DiverseAttention
+from diverse_mha.attention import STATE_NAMES, HeadStates
+from diverse_mha.models.attention import DiverseAttention, LayerAttended
 from diverse_mha.models.components import SIDES, Seams
 
 WIDTH = len(STATE_NAMES)
@@ -66,7 +66,7 @@ class _Layer:
 
     def attend(
         self, norm: nn.Module, attention: DiverseAttention, x: Tensor, source=None, **options
-    ) -> tuple[Tensor, Attended]:
+    ) -> tuple[Tensor, LayerAttended]:
         """Return x plus attention to ``source`` (or x), and what attention returned."""
         query = norm(x) if self.normalize_before else x
         attended = attention(query, query if source is None else source, **options)
@@ -202,7 +202,7 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
             first_values=first_values,
             wanted=wanted,
         )
-        cross = Attended(x, HeadStates())
+        cross = LayerAttended(x, HeadStates())
         if self.encoder_attn is not None and encoder_out is not None:
             x, cross = self.attend(
                 self.encoder_attn_layer_norm,
