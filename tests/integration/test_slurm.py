@@ -14,7 +14,6 @@ from tests.integration import slurm
 from tests.integration.conftest import ROOT
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.skipif(bool(slurm.why_not()), reason=slurm.why_not() or "-"),
 ]
 TABLE = ["yun2021", "table-7", "--scale", "smoke", "--rows", "baseline", "--updates", "30"]
@@ -50,6 +49,7 @@ def wait(condition, seconds=600):
         time.sleep(0.2)
 
 
+@pytest.mark.integration
 def test_a_cancelled_table_given_again_is_that_of_one_machine(cluster, tmp_path):
     reproduce = [sys.executable, "-m", "diverse_mha.cli", "reproduce", *TABLE]
     local, there = tmp_path / "local", tmp_path / "there"
@@ -78,6 +78,7 @@ def test_a_cancelled_table_given_again_is_that_of_one_machine(cluster, tmp_path)
         assert ours["scores"][split]["loss_bits"] == theirs["scores"][split]["loss_bits"]
 
 
+@pytest.mark.system
 def test_a_training_by_torchrun_or_srun_is_that_of_two_processes(cluster, tmp_path):
     words = ["--pairs", "500", "--merges", "200", "--out", tmp_path / "demo"]
     done = run({"DIVERSE_MHA_PYTHON": sys.executable}, "bash", "data-prep/prepare-demo.sh", *words)
