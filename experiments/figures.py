@@ -7,13 +7,13 @@ draws what they gave. Each figure is a PNG, an SVG and ``.points.csv``, the numb
 import csv
 import io
 import logging
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import matplotlib
 import numpy as np
-from PIL import Image
 
 from diverse_mha.analysis.figures import (
     COLOURS,
@@ -23,6 +23,7 @@ from diverse_mha.analysis.figures import (
     Plot,
     colour_limit,
     curve_of,
+    fewer_colours,
     heat_maps,
     new_figure,
     render_plot,
@@ -43,7 +44,7 @@ class RowData:
     Attributes:
         name: of the row on the command line.
         label: of the row in the paper.
-        values: by column, the first row of the figure first.
+        values: by column: ours, its spread over seeds, the paper's.
         heads: by column, a model's entry of ``diverse-mha analyze``; None where it measured none.
         model: checkpoint and data of the first column's run, for figures that run the model.
     """
@@ -94,22 +95,18 @@ def draw(kind: str, request: Request, folder: Path) -> list[Path]:
         drawn = KINDS[kind](request)
     files: dict[Path, bytes] = {}
     for plot, numbers in drawn:
+        width = int(16 * plot.figure.get_size_inches()[0])  # letters of the caption a line
+        model = "" if plot.title == request.title else f"{plot.title}. "
+        caption = textwrap.fill(model + request.caption, width)
+        plot.figure.supxlabel(caption, fontsize=6, color="#555555")
         for ending, content in render_plot(plot, ("png", "svg")).items():
-            content = _fewer_colours(content) if ending == "png" else content
+            content = fewer_colours(content, 64) if ending == "png" else content
             files[folder / f"{plot.name}.{ending}"] = content
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(numbers)
         files[folder / f"{plot.name}.points.csv"] = text.getvalue().encode()
     write_files(files)
     return [*files]
-
-
-def _fewer_colours(png: bytes) -> bytes:
-    """Write a picture with 64 colours, in less than half of the bytes."""
-    small = io.BytesIO()
-    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(64, dither=Image.Dither.NONE)
-    picture.save(small, "png", optimize=True)
-    return small.getvalue()
 
 
 def look(number: int) -> dict:

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("paper", nargs="?", help=f"{', '.join(PAPERS)}, or all")
     parser.add_argument("table", nargs="?", help="such as table-1 or figure-4, or all")
-    parser.add_argument("--list", action="store_true", help="list all tables")
+    parser.add_argument("--list", action="store_true", help="list all tables and figures")
     parser.add_argument(
         "--scale",
         help="smoke (tiny, to see that it runs), small (Multi30k, Penn Treebank, logic) or paper "
@@ -295,7 +295,9 @@ def figure_of(
             )
         )
     seeds = ", ".join(map(str, choices.seeds))
-    caption = f"{item.title}; scale {choices.scale}, seed {seeds}. Ours, {run.recipe.config}."
+    caption = (
+        f"{item.title}. Ours: recipe {run.recipe.config}, scale {choices.scale}, seed {seeds}."
+    )
     return figures.Request(name, item.title, caption, drawn, item.panels, item.axis)
 
 

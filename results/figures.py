@@ -1,7 +1,6 @@
 """Draws the two pictures of the results: learning curves, and quality against head diversity."""
 
 import csv
-import io
 import logging
 import math
 from collections.abc import Sequence
@@ -11,9 +10,16 @@ from statistics import fmean
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import SymmetricalLogLocator
-from PIL import Image
 
-from diverse_mha.analysis.figures import COLOURS, MARKERS, STYLE, Plot, new_figure, render_plot
+from diverse_mha.analysis.figures import (
+    COLOURS,
+    MARKERS,
+    STYLE,
+    Plot,
+    fewer_colours,
+    new_figure,
+    render_plot,
+)
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
 from diverse_mha.evaluation.comparison.systems import System
@@ -44,19 +50,13 @@ def draw(study: Study, folder: Path) -> list[Path]:
             "study-diversity": quality_against_diversity(rows, study.compare(rows)),
         }
     files = {
-        folder / f"{name}.png": _palette(render_plot(Plot(name, name, "", figure), ("png",))["png"])
+        folder / f"{name}.png": fewer_colours(
+            render_plot(Plot(name, name, "", figure), ("png",))["png"], 32
+        )
         for name, figure in figures.items()
     }
     write_files(files)
     return [*files]
-
-
-def _palette(png: bytes) -> bytes:
-    """Write a picture with 32 colours, in a third of the bytes."""
-    small = io.BytesIO()
-    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(32, dither=Image.Dither.NONE)
-    picture.save(small, "png", optimize=True)
-    return small.getvalue()
 
 
 def learning_curves(rows: Rows) -> Figure:

@@ -88,7 +88,6 @@ class HeadModel:
 
     def __init__(self, loaded: Loaded):
         self.loaded = loaded
-        self._generator = None
 
     @torch.no_grad()
     def run(

@@ -56,7 +56,7 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict
         if chosen.fold is not None:
             folds.append(chosen.fold)
         elif not chosen.stock:
-            stock_only = " or ".join(method.name for method in seam if method.stock)
+            stock_only = " or ".join(m.name for m in seam if m.stock or m.fold is not None)
             raise UserError(
                 f"{path}: {flag(seam.name)} {chosen.name} exists in this package alone; "
                 f"only models with {flag(seam.name)} {stock_only} can be exported"

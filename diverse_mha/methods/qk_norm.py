@@ -1,4 +1,4 @@
-"""Queries and keys of length 1, with a learnt scale (Henry et al. 2020; OLMo 2, Qwen3)."""
+"""Queries and keys of length 1, with a learnt scale (Henry et al. 2020; Qwen3)."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,13 +12,13 @@ SMALLEST = 1e-6  # length below which a vector is not stretched to 1
 class QKNorm(ProjectionMap):
     """Logits are cosines times a learnt number a head.
 
-    Henry et al. 2020, section 3, with one scale a head::
+    Henry et al. 2020 (arXiv 2010.04245), here with one scale a head::
 
         z_h = g_h (q_h / ||q_h||) . (k_h / ||k_h||)
 
-    g starts at sqrt(D), which the RMS norms of OLMo 2 and Qwen3 give with weights of 1, as they
-    keep the factor 1/sqrt(D); Henry et al. start at log2(L^2 - L) for sentences of length L.
-    Attention adds 1/sqrt(D) itself, so the queries here have length g_h sqrt(D).
+    g starts at sqrt(D), as for Qwen3's RMS norms of each head with weights of 1, which keep the
+    factor 1/sqrt(D). Attention here divides by sqrt(D) itself, so the queries have length
+    g_h sqrt(D).
 
     Args:
         num_heads: H.

@@ -81,7 +81,9 @@ def test_a_figure_is_drawn_with_its_points(key, tmp_path):
         with Image.open(path) as picture:
             assert min(picture.size) > 200
         assert path.stat().st_size < 100_000
-        assert path.with_suffix(".svg").read_text().startswith("<?xml")
+        drawing = path.with_suffix(".svg").read_text()
+        assert drawing.startswith("<?xml") and "<!-- " in drawing  # texts stand as comments
+        assert "made up" in drawing, "the caption is drawn"
         points = [*csv.reader(io.StringIO(path.with_suffix(".points.csv").read_text()))]
         assert len(points) > 1 and len({len(line) for line in points}) == 1
 
