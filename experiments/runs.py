@@ -10,7 +10,6 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import ROOT
-from diverse_mha.common.old_names import as_published
 from diverse_mha.evaluation.pipeline import GROUPS, Pipeline, read_pipeline
 from diverse_mha.training.compose import compose, groups_of, lookup
 from diverse_mha.training.log import status_of
@@ -29,8 +28,6 @@ PLACES = (
     ("task", "data"),
 )
 _OFF = ("common.bf16", "common.fp16")  # off by default in fairseq, so that False is no change
-# Names of methods in the published runs.
-_PUBLISHED = {"disagreement_em_routing": "both", "drophead_orthogonality_hsic": "all_three"}
 # Already in a run's name, or equal in all runs of a scale.
 _UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
 # Words that Hydra's grammar takes without quotes, and takes as words.
@@ -175,7 +172,7 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
 
 def fingerprint(settings: Mapping, pipeline: Pipeline, corpus: str) -> str:
     """Hash what decides a result: settings without places, evaluation and corpus."""
-    kept = as_published({k: v for k, v in settings.items() if k not in GROUPS})
+    kept = {k: dict(v) for k, v in settings.items() if k not in GROUPS}
     for group, key in PLACES:
         kept.get(group, {}).pop(key, None)
     average = [pipeline.average, pipeline.average_by] if pipeline.average else 0
@@ -201,7 +198,7 @@ def _name(experiment, recipe, changed, languages, seed, key) -> str:
         parts += ["-".join(languages)]
     parts += [experiment.task] if experiment.task else []
     parts += [experiment.size] if experiment.size not in ("base", "iwslt") else []
-    parts += [_PUBLISHED.get(experiment.method, experiment.method)]
+    parts += [experiment.method]
     skip = set(recipe.settings) | set(recipe.sizes.get(experiment.size, {}))
     for name, value in changed.items():
         if (name in skip and name not in experiment.settings) or name.startswith(_UNNAMED):

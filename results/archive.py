@@ -33,6 +33,7 @@ HEADS = ("svcca", "cka", "exp_d.subspace", "exp_d.output", "jsd")
 #: A validation's line of a log, and what is not packed of it and of the heads.
 VALIDATED = '"valid_num_updates"'
 _SPEED = re.compile("valid_(wps|wpb|bsz|best_.*)")
+_BEFORE_DATA = re.compile(rb"/[^\s'\"]*/(?=data/)")  # where the packing machine keeps its clone
 _LEFT_OUT = ("coefficients", "pairs", "kept", "per_row", "made")
 
 
@@ -224,8 +225,10 @@ def _side_by_side(content: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
 
 
 def _trimmed(path: Path) -> bytes:
-    """Read a file without what no table needs: steps and speeds, numbers of single pairs."""
+    """Read a file without what no table needs: steps, speeds, single pairs, a machine's folders."""
     content = path.read_bytes()
+    if path.suffix == ".json":
+        content = _BEFORE_DATA.sub(b"", content)
     if path.name == "train.log":
         lines = content.decode(errors="replace").splitlines()
         entries = (json.loads(line[line.index("{") :]) for line in lines if VALIDATED in line)

@@ -32,7 +32,6 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import whole_file
-from diverse_mha.common.old_names import renew
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.checkpoint_options import check_options, evaluate_option
 from diverse_mha.fairseq_fixes.patch import patch
@@ -116,7 +115,6 @@ def install() -> None:
 @patch(checkpoint_utils, "_upgrade_state_dict")
 def _checked(upgrade, state):
     path, given = _reading.get()
-    renew(state)
     for options in (state.get("args"), state.get("cfg")):
         if options is not None:
             check_options(path, options, given)
