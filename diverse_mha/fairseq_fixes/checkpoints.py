@@ -26,7 +26,7 @@ from fairseq.data import encoders
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from hydra.errors import HydraException
-from omegaconf import AnyNode, DictConfig, ListConfig
+from omegaconf import AnyNode, DictConfig, ListConfig, OmegaConf
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -75,10 +75,13 @@ _reading: ContextVar[tuple[str, frozenset]] = ContextVar("reading", default=("",
 
 @contextmanager
 def reading(path: str, overrides: Mapping | None) -> Iterator[None]:
-    """Explain errors caused by the checkpoint's options; ``overrides`` may name files."""
-    _reading.set((path, frozenset(_option_names(overrides or {}))))
-    with options_explained():
-        yield
+    """Name the checkpoint in errors that its options cause; ``overrides`` may name files."""
+    token = _reading.set((path, frozenset(_option_names(overrides or {}))))
+    try:
+        with options_explained():
+            yield
+    finally:
+        _reading.reset(token)
 
 
 def _option_names(overrides: Mapping) -> list[str]:
@@ -118,17 +121,30 @@ def _checked(upgrade, state):
     for options in (state.get("args"), state.get("cfg")):
         if options is not None:
             check_options(path, options, given)
-    return upgrade(state)
+    upgraded = upgrade(state)
+    _check_criterion((upgraded.get("cfg") or {}).get("criterion") or {})
+    return upgraded
+
+
+def _check_criterion(options: Mapping) -> None:
+    """Let OmegaConf refuse values of a wrong type: a criterion is built where no file is known."""
+    known = criterions.CRITERION_DATACLASS_REGISTRY.get(options.get("_name"))
+    for name in options if known is not None else ():
+        if name in known.__dataclass_fields__:
+            OmegaConf.merge(OmegaConf.structured(known), {name: options[name]})
 
 
 @patch(checkpoint_utils, "load_model_ensemble_and_task")
-def _explained(load, *args, **kwargs):
-    with options_explained(BUILDING_ERRORS):
-        try:
-            return load(*args, **kwargs)
-        except FileNotFoundError as error:
-            path = _reading.get()[0]
-            raise UserError(f"{path}: wants {describe_os_error(error)}") from error
+def _explained(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
+    ensemble, cfg = [], None
+    for path in map(str, filenames):  # one by one, so that an error is this one's
+        with reading(path, arg_overrides), options_explained(BUILDING_ERRORS):
+            try:
+                loaded, cfg, task = load([path], arg_overrides, task, *args, **kwargs)
+            except FileNotFoundError as error:
+                raise UserError(f"{path}: wants {describe_os_error(error)}") from error
+        ensemble += loaded
+    return ensemble, cfg, task
 
 
 @patch(models, "build_model")
@@ -141,13 +157,6 @@ def _explained_model(build, cfg, task, from_checkpoint=False):
         if not from_checkpoint or path in str(error):
             raise
         raise UserError(f"{path}: {error}") from error
-
-
-@patch(criterions, "build_criterion")
-def _explained_criterion(build, cfg, task, *args, **kwargs):
-    # fairseq-validate builds after reading a checkpoint, a training before.
-    with options_explained(OmegaConfBaseException if _reading.get()[0] else ()):
-        return build(cfg, task, *args, **kwargs)
 
 
 @patch(encoders, "build_bpe")

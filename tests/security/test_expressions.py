@@ -183,6 +183,18 @@ def test_wrong_values_end_in_one_line(group, name, option, value, folders, watch
     assert line.startswith("poisoned.pt: ") and any(part in line for part in named)
 
 
+def test_an_error_names_the_checkpoint_of_an_ensemble_that_it_comes_from(folders, checkpoint_of):
+    state, _ = checkpoint_of("model", "transformer_disagree", folders)
+    torch.save(poisoned(state, None, "model", ["dropout"], "much"), "second.pt")
+    state, _ = checkpoint_of("model", "transformer_disagree", folders)
+    torch.save(state, "first.pt")
+    load, data = checkpoint_utils.load_model_ensemble_and_task, data_of(state, folders)
+    with pytest.raises(UserError, match=r"^second\.pt: its option dropout "):
+        load(["first.pt", "second.pt"], {"data": data})
+    ensemble, cfg, task = load(["first.pt", "first.pt"], {"data": data})
+    assert len(ensemble) == 2 and task.build_criterion(cfg.criterion)
+
+
 def test_names_that_lead_out_of_the_data_folder_are_refused():
     cfg = {"task": {"_name": "translation", "source_lang": "../en"}}
     with pytest.raises(UserError, match=r"^a.pt: its option task.source_lang '../en': .*refused$"):
