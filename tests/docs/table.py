@@ -22,7 +22,7 @@ PLACEHOLDERS = {
     },
     "README.md": {"DATA ...": "data/multi30k/bin"},
     # Of another corpus there are no true alignments.
-    "docs/heads.md": {"--gold data/demo/raw/valid.align": "--max-tokens 2000"},
+    "docs/align.md": {"--gold data/demo/raw/valid.align": "--max-tokens 2000"},
     "docs/classification.md": {
         "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published"
     },
@@ -131,6 +131,7 @@ GIVEN = {
         + tuple(f"runs/ptb/{row}" for row in ("baseline", "hsic")),
         "runs/toy",
     ),
+    "docs/align.md": {"data/demo": "data/multi30k", "runs/quickstart/baseline": "runs/toy"},
     "docs/heads.md": {
         "data/demo": "data/multi30k",
         "runs/quickstart/baseline": "runs/toy",
