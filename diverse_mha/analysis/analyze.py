@@ -18,13 +18,14 @@ from diverse_mha.analysis.similarity import (
     Selection,
 )
 from diverse_mha.attention.core import COMPONENTS
-from diverse_mha.common.errors import UserError, add_cpu, add_number, between
+from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.files import check_file, check_own_folder, sha256_of, write_json
 from diverse_mha.common.options import parse_layers, parse_names
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import versions
 from diverse_mha.common.progress import hide_log
+from diverse_mha.common.ranges import between
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.measures.similarity import THRESHOLD
 
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layers", default="all", help="all, last, or numbers from 1 such as 1,3 (default: all)"
     )
     what.add_argument(
-        "--threshold", type=between(0, 1), default=THRESHOLD, metavar="X",
+        "--threshold", type=between(0, 1).number, default=THRESHOLD, metavar="X",
         help="share of the variance that SVCCA keeps (default: %(default)s)",
     )  # fmt: skip
     what.add_argument(

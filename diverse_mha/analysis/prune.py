@@ -5,12 +5,13 @@ from pathlib import Path
 
 from diverse_mha.analysis import pruning
 from diverse_mha.analysis.labels import short_names
-from diverse_mha.common.errors import UserError, add_cpu, add_number, between
+from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.files import check_file, check_own_folder
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import add_force, check_replaceable
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import hide_log
+from diverse_mha.common.ranges import between
 from diverse_mha.evaluation.checkpoints import save_checkpoint, written_by
 
 
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     amount = what.add_mutually_exclusive_group(required=True)
     add_number(amount, "heads", None, "remove N heads")
     amount.add_argument(
-        "--share", type=between(0, 1), metavar="S", help="remove this share of all heads"
+        "--share", type=between(0, 1).number, metavar="S", help="remove this share of all heads"
     )
     amount.add_argument("--curve", metavar="0,0.1,...", help="score the model at these shares")
     what.add_argument(

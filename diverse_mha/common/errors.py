@@ -3,12 +3,13 @@
 import argparse
 import errno
 import functools
-import math
 import os
 import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
+
+from diverse_mha.common.ranges import at_least
 
 RESUMES = "interrupted; run the same command again to go on"
 STARTS_OVER = "interrupted; the same command starts again from the beginning"
@@ -158,33 +159,11 @@ def add_number(
 ) -> None:
     """Declare ``--NAME N``, a whole number from ``least`` up; its help ends with the default."""
     help = text if default is None else f"{text} (default: {default})"
-    parser.add_argument(f"--{name}", type=at_least(least), default=default, metavar="N", help=help)
+    parser.add_argument(
+        f"--{name}", type=at_least(least).whole, default=default, metavar="N", help=help
+    )
 
 
 def add_cpu(parser: argparse.ArgumentParser) -> None:
     """Declare ``--cpu``."""
     parser.add_argument("--cpu", action="store_true", help="use the CPU only")
-
-
-def at_least(minimum: int) -> Callable[[str], int]:
-    """Return an argument's ``type``: a whole number from ``minimum`` up."""
-    return _reader(int, lambda value: value >= minimum, f"a whole number from {minimum} up")
-
-
-def between(least: float, most: float) -> Callable[[str], float]:
-    """Return an argument's ``type``: a number from ``least`` to ``most``."""
-    words = f"a number from {least:g} to {most:g}"
-    return _reader(float, lambda value: least <= value <= most, words)
-
-
-def _reader(kind: type, legal: Callable[[float], bool], words: str) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan  # outside every range
-        if not legal(value):
-            raise argparse.ArgumentTypeError(f"{text} is not {words}")
-        return value
-
-    return read

@@ -14,6 +14,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.ranges import Range
 
 
 def flag(name: str) -> str:
@@ -41,42 +42,10 @@ def as_keys(message: str, keys: Mapping[str, str]) -> str:
     return re.sub(rf"(?<![\w-])--([a-z][a-z0-9-]*){value}", key, message)
 
 
-class Range(NamedTuple):
-    """The legal values of an option or argument.
-
-    Attributes:
-        words: their description, as in "must be 1 or more".
-        legal: returns True for a legal value.
-        kind: name of their type, for Python callers only.
-    """
-
-    words: str
-    legal: Callable[[Any], bool]
-    kind: str = ""
-
-    def check(self, name: str, value: Any) -> None:
-        """Raise ValueError for an illegal argument."""
-        if not self.legal(value):
-            raise ValueError(f"{name} is {value!r}; expected {self.kind}{self.words}")
-
-    def check_option(self, name: str, value: Any) -> None:
-        """Raise UserError for an illegal option; ``name`` has underscores."""
-        if not self.legal(value):
-            raise UserError(f"{flag(name)} {value}: must be {self.words}")
-
-
-def _at_least(least: int) -> Range:
-    def legal(value):
-        return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-    return Range(f"{least} or more", legal, "a whole number, ")
-
-
-ANY_COUNT, COUNT, SEVERAL = map(_at_least, (0, 1, 2))
-RATE = Range("at least 0 and below 1", lambda value: 0 <= value < 1)
-UNIT = Range("from 0 to 1", lambda value: 0 <= value <= 1)
-NOT_NEGATIVE = Range("0 or positive", lambda value: 0 <= value < math.inf, "a finite number, ")
-POSITIVE = Range("a positive number", lambda value: 0 < value < math.inf)
+def check_option(legal: Range, name: str, value: Any) -> None:
+    """Raise UserError for an option outside its range; ``name`` has underscores."""
+    if not legal.legal(value):
+        raise UserError(f"{flag(name)} {value}: must be {legal.words}")
 
 
 def option(
@@ -109,7 +78,7 @@ def read_options(kind: type, cfg: Any) -> Any:
         if f.metadata["choices"]:
             value = check_name(flag(f.name), str(value), f.metadata["choices"])
         elif f.metadata["range"] and value is not None:
-            f.metadata["range"].check_option(f.name, value)
+            check_option(f.metadata["range"], f.name, value)
         values[f.name] = value
     return kind(**values)
 

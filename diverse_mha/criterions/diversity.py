@@ -12,7 +12,8 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates, Wanted
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import ANY_COUNT, option, read_options, refuse_idle
+from diverse_mha.common.options import option, read_options, refuse_idle
+from diverse_mha.common.ranges import ANY_COUNT
 from diverse_mha.common.typed import with_options
 from diverse_mha.methods.term import TERMS, Term, total
 

@@ -11,7 +11,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import ANY_COUNT, RATE
+from diverse_mha.common.options import check_option
+from diverse_mha.common.ranges import ANY_COUNT, RATE
 from diverse_mha.criterions.diversity import DiversityConfig, DiversityMixin
 from diverse_mha.criterions.token_loss import FusedAdaptiveLoss, FusedTokenLoss, TokenLossConfig
 
@@ -39,8 +40,8 @@ class LabelSmoothedCrossEntropyWithDiversity(
     @classmethod
     def build_criterion(cls, cfg, task):
         """Check the options and build the criterion."""
-        RATE.check_option("label_smoothing", cfg.label_smoothing)
-        ANY_COUNT.check_option("ignore_prefix_size", cfg.ignore_prefix_size)
+        check_option(RATE, "label_smoothing", cfg.label_smoothing)
+        check_option(ANY_COUNT, "ignore_prefix_size", cfg.ignore_prefix_size)
         return super().build_criterion(cfg, task)
 
     def forward(self, model, sample, reduce=True):

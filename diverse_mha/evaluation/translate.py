@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import diverse_mha
-from diverse_mha.common.errors import UserError, add_cpu, add_number, between
+from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.files import check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import counted, hide_log, terminal_bar
+from diverse_mha.common.ranges import between
 from diverse_mha.corpora.prepared import read_side
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_beam_arguments(search)
     search.add_argument(
         "--max-len-a",
-        type=between(0, 1000),
+        type=between(0, 1000).number,
         default=0.0,
         metavar="A",
         help="longest translation: A times the source's length + B subwords (default: 0)",
@@ -66,7 +67,9 @@ def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "beam", 5, "beam size")
     # Larger powers of the length overflow float32.
     text = "length penalty, -10 to 10; over 1 favours long ones (default: 1)"
-    parser.add_argument("--lenpen", type=between(-10, 10), default=1.0, metavar="X", help=text)
+    parser.add_argument(
+        "--lenpen", type=between(-10, 10).number, default=1.0, metavar="X", help=text
+    )
 
 
 class Translator:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.head_tensors import check_head_tensor, full_precision, position_weights
-from diverse_mha.common.options import UNIT, option
+from diverse_mha.common.options import option
+from diverse_mha.common.ranges import UNIT
 from diverse_mha.methods.disagreement.functions import centre
 from diverse_mha.methods.term import TERMS, Term, components_option, weight_option
 

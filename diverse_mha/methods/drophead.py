@@ -5,7 +5,8 @@ from dataclasses import dataclass, fields
 from torch import Tensor, nn
 
 from diverse_mha.attention.registries import DROPHEAD
-from diverse_mha.common.options import RATE, Method, Place, option, refuse_idle
+from diverse_mha.common.options import Method, Place, option, refuse_idle
+from diverse_mha.common.ranges import RATE
 
 MASKS = ("sentence", "batch", "token")
 SCALES = ("kept", "none")

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from diverse_mha.attention.core import check_head_count
 from diverse_mha.attention.registries import AGGREGATION
-from diverse_mha.common.options import COUNT, Method, Place
+from diverse_mha.common.options import Method, Place
+from diverse_mha.common.ranges import COUNT
 
 
 class HeadwiseGate(nn.Linear):

@@ -13,7 +13,8 @@ from diverse_mha.attention.head_tensors import (
     full_precision,
 )
 from diverse_mha.common.first_order import first_order_only
-from diverse_mha.common.options import SEVERAL, option
+from diverse_mha.common.options import option
+from diverse_mha.common.ranges import SEVERAL
 from diverse_mha.methods.term import TERMS, Term, components_option, weight_option
 
 NORMALIZATIONS = ("trace", "mean")

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from diverse_mha.attention.registries import PROJECTIONS, ProjectionMap
-from diverse_mha.common.options import COUNT, Method, Place
+from diverse_mha.common.options import Method, Place
+from diverse_mha.common.ranges import COUNT
 
 
 class KnockingHeads(ProjectionMap):

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import COUNT, option, read_options, refuse_idle
+from diverse_mha.common.options import option, read_options, refuse_idle
+from diverse_mha.common.ranges import COUNT
 from diverse_mha.common.typed import with_options
 from diverse_mha.models.base import DiverseModel
 from diverse_mha.models.components import Seams, check_model_options

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from diverse_mha.attention.registries import LOGITS, LogitMap
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import ANY_COUNT, COUNT, NOT_NEGATIVE, Method, Place, option
+from diverse_mha.common.options import Method, Place, option
+from diverse_mha.common.ranges import ANY_COUNT, COUNT, NOT_NEGATIVE
 from diverse_mha.methods.coda.backend import network_function
 from diverse_mha.methods.coda.chunked import HeadNetwork
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from diverse_mha.common.options import COUNT
+from diverse_mha.common.ranges import COUNT
 
 
 def check_votes(votes: Tensor) -> None:

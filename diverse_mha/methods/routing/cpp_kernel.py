@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from diverse_mha.common.options import COUNT
+from diverse_mha.common.ranges import COUNT
 from diverse_mha.methods.routing.algorithms import (
     check_softmax_over,
     em_routing,

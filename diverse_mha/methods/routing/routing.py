@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from diverse_mha.attention.registries import AGGREGATION
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import COUNT, RATE, Method, Place, flag, option
+from diverse_mha.common.options import Method, Place, check_option, flag, option
+from diverse_mha.common.ranges import COUNT, RATE
 from diverse_mha.methods.routing.algorithms import SOFTMAX_OVER, em_routing, simple_routing
 from diverse_mha.methods.routing.backend import fused_routing
 
@@ -173,7 +174,7 @@ class EMRoutingOptions(RoutingOptions):
 
 
 def _check(options: RoutingOptions, place: Place) -> None:
-    RATE.check_option("activation_dropout", place.activation_dropout)
+    check_option(RATE, "activation_dropout", place.activation_dropout)
     capsules, width = options.routing_capsules, place.embed_dim
     if capsules is not None and not divides(capsules, width):
         raise UserError(

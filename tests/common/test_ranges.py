@@ -1,0 +1,37 @@
+"""Ranges say one thing to callers from Python and from the command line."""
+
+import argparse
+
+import pytest
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import check_option
+from diverse_mha.common.ranges import COUNT, POSITIVE, at_least, between
+
+
+@pytest.mark.parametrize("value", [0, True, 1.5])
+def test_a_count_is_a_whole_number_from_1(value):
+    with pytest.raises(ValueError, match=r"^n is .*; expected a whole number, 1 or more$"):
+        COUNT.check("n", value)
+
+
+@pytest.mark.parametrize(
+    "read, text, expected",
+    [
+        (at_least(2).whole, "1", "1: expected a whole number, 2 or more"),
+        (at_least(2).whole, "many", "many: expected a whole number, 2 or more"),
+        (between(-1, 0.5).number, "0.6", "0.6: expected a number from -1 to 0.5"),
+        (between(0, 1).number, "nan", "nan: expected a number from 0 to 1"),
+    ],
+)
+def test_a_command_line_is_read_within_the_range(read, text, expected):
+    with pytest.raises(argparse.ArgumentTypeError) as error:
+        read(text)
+    assert str(error.value) == expected
+
+
+def test_legal_values_pass():
+    assert at_least(2).whole("2") == 2 and between(0, 1).number("1") == 1.0
+    check_option(POSITIVE, "hsic_weight", 1)
+    with pytest.raises(UserError, match=r"^--hsic-weight 0: must be a positive number$"):
+        check_option(POSITIVE, "hsic_weight", 0)
