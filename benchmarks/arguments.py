@@ -1,6 +1,7 @@
 """The options of the benchmark."""
 
 import argparse
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
@@ -63,19 +64,41 @@ def find_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def check_options(args: argparse.Namespace) -> None:
-    """Refuse impossible options, and fill in those that the shape decides."""
-    shape, args.device = SHAPES[args.shape], find_device(args.device)
-    args.variants = choose(args.variants, variants_of(shape))
-    args.batch_tokens = args.batch_tokens or shape.batch_tokens
-    args.mean_length = args.mean_length or shape.mean_length
+@dataclass(frozen=True)
+class Settings:
+    """What is measured and how: the options, with those that the shape decides."""
+
+    shape: str
+    variants: list[str]
+    precision: str
+    optimizer: str
+    device: torch.device
+    batch_tokens: int
+    mean_length: float
+    rounds: int
+    warm_up: int
+    threads: int
+
+    def to_json(self) -> dict:
+        """Return them with the device by its name."""
+        return vars(self) | {"device": self.device.type}
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """Return the settings of a command line; refuses impossible ones."""
+    shape, device = SHAPES[args.shape], find_device(args.device)
+    given = {field.name: getattr(args, field.name) for field in fields(Settings)}
+    given |= {"device": device, "variants": choose(args.variants, variants_of(shape))}
+    given["batch_tokens"] = batch_tokens = args.batch_tokens or shape.batch_tokens
+    given["mean_length"] = mean_length = args.mean_length or shape.mean_length
     of_text = isinstance(shape, LanguageModelShape)
-    most = args.batch_tokens if of_text else min(args.batch_tokens, LONGEST)
-    if args.mean_length > most:
-        raise UserError(f"--mean-length {args.mean_length:g}: must be {most} or less")
-    if args.precision == "fp16" and args.device.type == "cpu":
+    most = batch_tokens if of_text else min(batch_tokens, LONGEST)
+    if mean_length > most:
+        raise UserError(f"--mean-length {mean_length:g}: must be {most} or less")
+    if args.precision == "fp16" and device.type == "cpu":
         raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
     if args.output is not None:
         check_file("--output", args.output)
         is_own = json_with("options", "model", "machine", "variants")
         check_replaceable("--output", args.output, is_own=is_own, force=args.force)
+    return Settings(**given)

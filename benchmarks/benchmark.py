@@ -1,13 +1,12 @@
 """Times training against stock fairseq: ``diverse-mha benchmark``."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
 import torch
 
-from benchmarks.arguments import build_parser, check_options
+from benchmarks.arguments import Settings, build_parser, settings_of
 from benchmarks.batches import batches_for, stand_in_task, to_device
 from benchmarks.memory import peak_memory
 from benchmarks.report import describe_machine, format_markdown
@@ -21,32 +20,34 @@ from diverse_mha.common.files import write_json
 SEED = 1
 
 
-def measure(args: argparse.Namespace) -> dict:
+def measure(settings: Settings) -> dict:
     """Measure memory and time, and return everything."""
-    shape, device, names = SHAPES[args.shape], args.device, args.variants
-    torch.set_num_threads(args.threads)
-    machine = describe_machine(device, args.threads)
+    shape, device, names = SHAPES[settings.shape], settings.device, settings.variants
+    torch.set_num_threads(settings.threads)
+    machine = describe_machine(device, settings.threads)
     task, variants = stand_in_task(shape.vocabulary), variants_of(shape)
-    count = args.warm_up + args.rounds
+    count = settings.warm_up + settings.rounds
     # On a GPU libraries plan an operation when they first meet its shapes: all in the warm-up.
-    drawn = args.warm_up if device.type == "cuda" and args.warm_up else count
-    batches = batches_for(shape, drawn, args.batch_tokens, args.mean_length, SEED)
+    drawn = settings.warm_up if device.type == "cuda" and settings.warm_up else count
+    batches = batches_for(shape, drawn, settings.batch_tokens, settings.mean_length, SEED)
     batches = [batches[number % drawn] for number in range(count)]
-    settings = {"device": device, "precision": args.precision}
-    settings |= {"optimizer": args.optimizer, "seed": SEED}
+    training = {"device": device, "precision": settings.precision}
+    training |= {"optimizer": settings.optimizer, "seed": SEED}
     memory = {
         name: peak_memory(
-            *(train_twice, name, shape, batches[0], settings), device=device, threads=args.threads
+            *(train_twice, name, shape, batches[0], training),
+            device=device,
+            threads=settings.threads,
         )
         for name in bar(names, "memory")
     }
     trainees = {
-        name: Trainee(variants[name], shape.options(), task, **settings)
+        name: Trainee(variants[name], shape.options(), task, **training)
         for name in bar(names, "build")
     }
     steps = {name: trainee.step for name, trainee in trainees.items()}
     on_device = [to_device(batch, device) for batch in batches]
-    seconds = run_rounds(steps, on_device, args.warm_up, clock_for(device))
+    seconds = run_rounds(steps, on_device, settings.warm_up, clock_for(device))
     summaries = summarise(seconds, STOCK)
     rows = {
         name: {
@@ -57,9 +58,8 @@ def measure(args: argparse.Namespace) -> dict:
         }
         for name in names
     }
-    options = {k: v for k, v in vars(args).items() if k != "output"}
     return {
-        "options": options | {"device": device.type},
+        "options": settings.to_json(),
         "model": asdict(shape) | {"layout": shape.layout},
         "machine": machine,
         "baseline": STOCK,
@@ -70,13 +70,13 @@ def measure(args: argparse.Namespace) -> dict:
 def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and return the exit code."""
     args = build_parser().parse_args(arguments)
-    check_options(args)
+    settings = settings_of(args)
     try:
-        result = measure(args)
+        result = measure(settings)
     except torch.OutOfMemoryError:
         raise UserError(
-            f"--batch-tokens {args.batch_tokens}: the GPU's memory does not hold what is measured; "
-            "take less, fewer --variants or an empty GPU"
+            f"--batch-tokens {settings.batch_tokens}: the GPU's memory does not hold what is "
+            "measured; take less, fewer --variants or an empty GPU"
         ) from None
     print(format_markdown(result))
     if args.output is not None:
