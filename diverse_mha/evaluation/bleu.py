@@ -98,6 +98,7 @@ class Decoding:
     compound_split: bool
     raw_reference: Path | None  # as given
     tok_reference: Path | None
+    engine: str = "fairseq"  # or "ctranslate2": whose beam search
 
     def to_json(self) -> dict:
         """Return the settings that a result records."""
@@ -109,6 +110,7 @@ class Decoding:
             "beam": self.beam,
             "lenpen": self.lenpen,
             "generate_options": [*self.inputs.extra],
+            "engine": self.engine,
             "post_process": self.post_process,
             "moses_language": self.moses_language,
             "compound_split": self.compound_split,

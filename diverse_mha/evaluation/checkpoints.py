@@ -58,6 +58,17 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     return state
 
 
+def load_state(path: str) -> dict:
+    """Load a checkpoint with its options as configuration groups (``cfg``)."""
+    diverse_mha.register()
+    load_checkpoint(path, mmap=True)
+    state = checkpoint_utils.load_checkpoint_to_cpu(path)
+    cfg = state.get("cfg")
+    if cfg is None or cfg.get("model") is None or cfg.get("task") is None:
+        raise UserError(f"{path}: holds no options; give one that fairseq-train wrote")
+    return state
+
+
 def save_checkpoint(state: dict, output: str | Path) -> None:
     """Write a checkpoint atomically."""
     output = Path(output)

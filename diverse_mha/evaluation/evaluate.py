@@ -10,9 +10,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from fairseq.data.data_utils import load_indexed_dataset
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset, post_process
 
 from diverse_mha.common.errors import STARTS_OVER, UserError, run_cli
 from diverse_mha.common.files import (
@@ -21,10 +23,12 @@ from diverse_mha.common.files import (
 )
 from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
+from diverse_mha.common.progress import Progress
 from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
 from diverse_mha.evaluation.bleu import Decoding, check_scorer, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
+from diverse_mha.evaluation.engine import CTranslate2, Search, open_engine
 from diverse_mha.evaluation.fairseq_command import (
     add_samples,
     evaluation_output,
@@ -32,9 +36,10 @@ from diverse_mha.evaluation.fairseq_command import (
     parse_with_fairseqs,
     run_fairseq,
 )
-from diverse_mha.evaluation.translate import add_beam_arguments
+from diverse_mha.evaluation.translate import add_beam_arguments, add_engine
 from diverse_mha.tasks.data_files import check_split, splits_in
 
+PORTION = 1000  # sentences that CTranslate2 translates between two lines of progress
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 _REFUSED = dict.fromkeys(
     ("--source-lang", "--target-lang", "-s", "-t"),
@@ -67,6 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     search = parser.add_argument_group("search")
     add_beam_arguments(search)
+    add_engine(search, "fairseq")  # systems that are compared are to have one search
     add_samples(search)
     scoring = parser.add_argument_group("scoring")
     scoring.add_argument(
@@ -166,6 +172,37 @@ def generate(decoding: Decoding, folder: str, sentences: int) -> Path:
     return Path(folder, f"generate-{decoding.inputs.subset}.txt")
 
 
+def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, str]) -> list[str]:
+    """Translate a split of the data by CTranslate2; return the best translations in order."""
+    inputs, source = decoding.inputs, decoding.source_lang
+    vocabulary = Dictionary.load(str(Path(inputs.data, f"dict.{source}.txt")))
+    prefix = Path(inputs.data, f"{inputs.subset}.{'-'.join(pair)}.{source}")
+    sentences = [
+        [vocabulary[token] for token in line.tolist() if token != vocabulary.eos()]
+        for line in load_indexed_dataset(str(prefix))
+    ]
+    longest = max(map(len, sentences), default=0)
+    if longest > engine.longest_source:
+        raise UserError(
+            f"{prefix}: has a sentence of {longest:,} subwords, at most {engine.longest_source:,} "
+            "fit the model; split it"
+        )
+    search = _search(decoding)
+    found = []
+    with Progress("translating", "sentences", len(sentences)) as progress:
+        for start in range(0, len(sentences), PORTION):
+            portion = sentences[start : start + PORTION]
+            for best, _ in engine.translate(portion, search):
+                found.append(post_process(" ".join(best), decoding.post_process))
+            progress.advance(len(portion))
+    return found
+
+
+def _search(decoding: Decoding) -> Search:
+    """Return the settings of the search; the rest is fairseq-generate's by default."""
+    return Search(decoding.beam, decoding.lenpen, longest=200, max_tokens=12000)
+
+
 def main(words: Sequence[str]) -> int:
     """Translate and score; return the exit code."""
     args, inputs = parse_with_fairseqs(build_parser(), words, _REFUSED)
@@ -205,6 +242,12 @@ def main(words: Sequence[str]) -> int:
             raise UserError(
                 f"{flag(option)}: has no effect, {data} was not tokenised; leave it out"
             )
+    refused = next(iter(inputs.extra), "").partition("=")[0]
+    engine = open_engine(
+        args.engine, inputs.checkpoint, data, cpu=args.cpu, search=_search(decoding),
+        refused=f"CTranslate2 takes no {refused}" if refused else "",
+    )  # fmt: skip
+    decoding = replace(decoding, engine="ctranslate2" if engine else "fairseq")
     output = evaluation_output(
         args, inputs.checkpoints, args.subset, decoding.to_json(), "sacrebleu"
     )
@@ -218,8 +261,10 @@ def main(words: Sequence[str]) -> int:
     start = time.monotonic()
     # A temporary folder, so that an interruption leaves no partial result.
     with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
-        generated = generate(decoding, folder, len(text))
-        tokenised = read_hypotheses(generated, len(tok))
+        if engine is not None:
+            tokenised = search_by_engine(engine, decoding, pair)
+        else:
+            tokenised = read_hypotheses(generate(decoding, folder, len(text)), len(tok))
     seconds = time.monotonic() - start
     moses = args.moses_language or made.languages.get(target_lang) or target_lang
     plain = [*map(make_detokeniser(moses, tokeniser), tokenised)]

@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also print the words of both sides and their alignment by a head such as 2.4, "
         "separated by tabs (default: the head that align chooses on valid)",
     )
+    add_engine(search, "auto")
     add_user_dir(parser)
     add_cpu(parser)
 
@@ -72,34 +73,60 @@ def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_engine(parser: argparse.ArgumentParser, default: str) -> None:
+    """Declare ``--engine``."""
+    parser.add_argument(
+        "--engine", choices=("auto", "fairseq", "ctranslate2"), default=default,
+        help="fairseq's beam search, CTranslate2's (twice as fast), or auto: CTranslate2 where it "
+        "is installed and takes the model, without a GPU (default: %(default)s)",
+    )  # fmt: skip
+
+
 class Translator:
     """Translates plain text with a model or an ensemble."""
 
     def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
+        from diverse_mha.evaluation.checkpoints import check_translates
+        from diverse_mha.evaluation.engine import Search, open_engine
+
+        diverse_mha.register()
+        hide_log()
+        check_data_folder(str(data))
+        for path in checkpoint.split(os.pathsep):
+            check_translates(path)
+        self._options = options
+        self._settings = Search(options.beam, options.lenpen, options.max_len_b, options.max_tokens)
+        refused = "--alignments" if options.alignments else "--max-len-a"
+        refused = refused if options.alignments or options.max_len_a else ""
+        self._engine = open_engine(
+            options.engine, checkpoint, data, cpu=options.cpu, search=self._settings,
+            refused=f"CTranslate2 takes no {refused}" if refused else "",
+        )  # fmt: skip
+        if self._engine is None:
+            languages = self._open_fairseq(checkpoint, data)
+            self._longest = self._hub.max_positions[0]
+        else:
+            languages = _languages(checkpoint, data)
+            self._longest = self._engine.longest_source + 1  # the end of the sentence
+        self.sides = source, target = tuple(read_side(data, language) for language in languages)
+        self._encode, self._plain = source.encode(), target.detokenise()
+        self._post_process = target.made.post_process
+
+    def _open_fairseq(self, checkpoint: str, data: str | Path) -> tuple[str, str]:
+        """Load the model for fairseq's search; return its languages."""
         import torch
         from fairseq import checkpoint_utils, utils
         from fairseq.dataclass.configs import DatasetConfig, FairseqConfig, GenerationConfig
         from fairseq.hub_utils import GeneratorHubInterface
         from omegaconf import OmegaConf
 
-        from diverse_mha.evaluation.checkpoints import check_translates, fitting
+        from diverse_mha.evaluation.checkpoints import fitting
 
-        diverse_mha.register()
-        hide_log()
-        check_data_folder(str(data))
-        paths = utils.split_paths(checkpoint)
-        for path in paths:
-            check_translates(path)
+        options = self._options
         with fitting(checkpoint, data):
             models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-                paths, arg_overrides={"data": str(data)}
+                utils.split_paths(checkpoint), arg_overrides={"data": str(data)}
             )
-        self.sides = source, target = tuple(
-            read_side(data, language) for language in (task.cfg.source_lang, task.cfg.target_lang)
-        )
-        self._encode, self._plain = source.encode(), target.detokenise()
-        self._post_process = target.made.post_process
-        self._options = options
         search = GenerationConfig(
             beam=options.beam,
             lenpen=options.lenpen,
@@ -111,6 +138,7 @@ class Translator:
         self._hub = GeneratorHubInterface(cfg, task, models)
         if torch.cuda.is_available() and not options.cpu:
             self._hub.cuda()
+        return task.cfg.source_lang, task.cfg.target_lang
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
         """Translate lines of plain text in order; an empty line stays empty."""
@@ -122,26 +150,48 @@ class Translator:
     def _portion(self, lines: Sequence[str], start: int) -> list[Translation]:
         encoded = [self._encode(line) for line in lines]
         filled = [index for index, words in enumerate(encoded) if words.strip()]
-        tokens, lengths = self._hub.task.get_interactive_tokens_and_lengths(
-            [encoded[index] for index in filled], lambda line: line
-        )
-        longest, batch = self._hub.max_positions[0], self._options.max_tokens
-        for index, length in zip(filled, lengths, strict=True):
+        batch = self._options.max_tokens
+        for index in filled:
+            length = len(encoded[index].split()) + 1
             line = f"line {start + index + 1}: {length:,} subwords"
-            if length > longest:
-                raise UserError(f"{line}, at most {longest:,} fit the model; split the line")
+            if length > self._longest:
+                most = f"at most {self._longest:,} fit the model"
+                raise UserError(f"{line}, {most}; split the line")
             if length > batch:
                 raise UserError(f"{line}, more than --max-tokens {batch:,}; give {length} or more")
         translations = [Translation(self._plain(""))] * len(lines)
-        hypotheses = self._hub.generate(tokens, beam=self._options.beam) if tokens else []
-        for index, source, best in zip(filled, tokens, hypotheses, strict=True):
-            words = best[0]["tokens"].int().cpu()
-            joined = self._hub.tgt_dict.string(words, self._post_process)
-            pair = source, words
+        found = self._search([encoded[index] for index in filled]) if filled else []
+        for index, (joined, pair) in zip(filled, found, strict=True):
             translations[index] = Translation(
                 self._plain(joined), lines[index], encoded[index], pair
             )
         return translations
+
+    def _search(self, encoded: list[str]) -> Iterator[tuple[str, "tuple[Tensor, Tensor] | None"]]:
+        """Yield the translation of each sentence, its subwords joined, and with fairseq the ids."""
+        if self._engine is not None:
+            from fairseq.data.data_utils import post_process
+
+            sentences = [words.split() for words in encoded]
+            for best, _ in self._engine.translate(sentences, self._settings):
+                yield post_process(" ".join(best), self._post_process), None
+            return
+        sources, _ = self._hub.task.get_interactive_tokens_and_lengths(encoded, lambda line: line)
+        hypotheses = self._hub.generate(sources, beam=self._options.beam)
+        for source, best in zip(sources, hypotheses, strict=True):
+            words = best[0]["tokens"].int().cpu()
+            yield self._hub.tgt_dict.string(words, self._post_process), (source, words)
+
+
+def _languages(checkpoint: str, data: str | Path) -> tuple[str, str]:
+    """Return the languages that a checkpoint names; else those of the data."""
+    from fairseq.data.data_utils import infer_language_pair
+
+    from diverse_mha.evaluation.checkpoints import load_checkpoint, settings
+
+    task = settings(load_checkpoint(checkpoint, mmap=True))
+    named = task.get("source_lang"), task.get("target_lang")
+    return named if all(named) else infer_language_pair(str(data))
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:

@@ -4,19 +4,18 @@ CTranslate2 itself converts (``ctranslate2.converters.FairseqConverter``), from 
 stock fairseq's form.
 """
 
+import importlib.util
 import json
 import shutil
 from pathlib import Path
 
 import torch
-from fairseq.data.data_utils import infer_language_pair
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import Side, read_side
-from diverse_mha.evaluation.checkpoints import save_checkpoint
+from diverse_mha.evaluation.engine import NotConvertible, convert_stock, name_languages
 from diverse_mha.export import plain_text
-from diverse_mha.export.fairseq import stock_state
-from diverse_mha.tasks.data_files import dictionaries_named
+from diverse_mha.models.stock_form import stock_state
 
 
 def text_options(source: Side, target: Side, positions: tuple[int, int]) -> dict:
@@ -66,20 +65,18 @@ def convert(
 
     Args:
         path: the checkpoint, for messages.
-        state: its contents, of :func:`.export.load_state`.
+        state: its contents, of ``checkpoints.load_state``.
         data: folder with the dictionaries; for translation made by data-prep.
         output: folder to create; ``stock.pt`` is written beside it.
         quantization: type of the parameters; None: unchanged.
         alignment: layer and head (from 1) whose attention CTranslate2 returns; None: the mean over
             the last layer's heads.
     """
-    try:
-        from ctranslate2.converters import FairseqConverter
-    except ImportError:
+    if importlib.util.find_spec("ctranslate2") is None:
         raise UserError(
             "--format ctranslate2: needs CTranslate2; pip install ctranslate2 "
             "(or this package with [export])"
-        ) from None
+        )
     stock = stock_state(path, state, namespace=True)
     text = None
     args = stock["args"]
@@ -88,25 +85,14 @@ def convert(
         stock["model"] = head_first(stock["model"], *alignment, heads)
         args.alignment_layer, args.alignment_heads = alignment[0] - 1, 1
     if args.task == "translation":
-        if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):
-            args.source_lang, args.target_lang = infer_language_pair(data)
+        name_languages(args, data)
         source, target = (read_side(data, code) for code in (args.source_lang, args.target_lang))
         positions = args.max_source_positions, args.max_target_positions
         text = text_options(source, target, positions)
-    checkpoint = output.with_name("stock.pt")
-    save_checkpoint(stock, checkpoint)
     try:
-        with dictionaries_named(data):
-            converter = FairseqConverter(str(checkpoint), str(data))
-            converter.convert(str(output), quantization=quantization)
-    except (UserError, OSError):
-        raise
-    except Exception as error:  # an unsupported option, such as adaptive softmax
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(
-            f"{path}: CTranslate2 cannot convert it ({reason}); give other options, or "
-            "--format fairseq"
-        ) from error
+        convert_stock(path, stock, data, output, quantization)
+    except NotConvertible as error:
+        raise UserError(f"{error}; give other options, or --format fairseq") from error
     if text:
         shutil.copy(source.model, output)
         shutil.copy(plain_text.__file__, output / "translate.py")

@@ -4,14 +4,13 @@ import argparse
 import tempfile
 from pathlib import Path
 
-import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import check_file, check_folder, write_json
 from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import hide_log
-from diverse_mha.evaluation.checkpoints import load_checkpoint, save_checkpoint, written_by
+from diverse_mha.evaluation.checkpoints import load_state, save_checkpoint, written_by
 
 FORMATS = {
     "fairseq": "a checkpoint for stock fairseq",
@@ -66,19 +65,6 @@ def written_folder(folder: Path) -> bool:
     return json_with(MADE_BY, "checkpoint")(folder / MADE_FILE)
 
 
-def load_state(path: str) -> dict:
-    """Load a checkpoint that has a configuration."""
-    from fairseq import checkpoint_utils
-
-    diverse_mha.register()
-    load_checkpoint(path, mmap=True)
-    state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    cfg = state.get("cfg")
-    if cfg is None or cfg.get("model") is None or cfg.get("task") is None:
-        raise UserError(f"{path}: holds no options; give one that fairseq-train wrote")
-    return state
-
-
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha export``."""
     output = Path(args.output)
@@ -96,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     if args.format in _OPTIONS["data"]:
         return _convert(args, output)
     check_file("OUT", output)
-    from diverse_mha.export.fairseq import stock_state
+    from diverse_mha.models.stock_form import stock_state
 
     state = load_state(args.checkpoint)
     stock = stock_state(args.checkpoint, state)

@@ -14,8 +14,8 @@ from fairseq.data.data_utils import infer_language_pair
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.corpora.prepared import Side, read_side
-from diverse_mha.export.fairseq import stock_state
 from diverse_mha.export.fast_tokenizer import write_tokenizer, write_vocabulary
+from diverse_mha.models.stock_form import stock_state
 
 # Options with the only value that FSMT supports.
 _ONLY = {
@@ -103,7 +103,7 @@ def convert(path: str, state: dict, data: str, output: Path) -> str:
 
     Args:
         path: the checkpoint, for messages.
-        state: its contents, of :func:`.export.load_state`.
+        state: its contents, of ``checkpoints.load_state``.
         data: folder with the dictionaries.
         output: folder to create.
 

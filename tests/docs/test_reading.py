@@ -22,7 +22,7 @@ WORDS = {
     "docs/attention.md": 500,
     "docs/classification.md": 450,
     "docs/cluster.md": 470,
-    "docs/deploy.md": 550,
+    "docs/deploy.md": 650,
     "docs/design.md": 1000,
     "docs/equations.md": 2050,
     "docs/extending.md": 1100,

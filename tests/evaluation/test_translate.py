@@ -23,12 +23,8 @@ def test_byte_order_mark_is_removed():
     ],
 )
 def test_too_long_line_is_reported(most, given, cure):
-    def count(lines, encode):
-        return lines, [len(line.split()) + 1 for line in lines]
-
-    task = SimpleNamespace(get_interactive_tokens_and_lengths=count)
     translator = translate.Translator.__new__(translate.Translator)
-    translator._hub = SimpleNamespace(task=task, max_positions=(most, most))
-    translator._encode, translator._options = str, SimpleNamespace(buffer=9, max_tokens=given)
+    translator._longest, translator._encode = most, str
+    translator._options = SimpleNamespace(buffer=9, max_tokens=given)
     with pytest.raises(UserError, match=f"^line 3: 7 subwords, {cure}$"):
         list(translator.translate(["a", "", "a b c d e f"]))

@@ -14,7 +14,7 @@ from diverse_mha.export import plain_text
 from diverse_mha.export.ctranslate import convert, head_first, text_options
 from tests.corpora.test_own import CODES
 from tests.corpora.writing import SENTENCES
-from tests.export.test_fairseq import LM, checkpoint
+from tests.models.test_stock_form import LM, checkpoint
 from tests.toy import build_ours, toy_batch, toy_task
 
 PLAIN = {

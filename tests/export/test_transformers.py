@@ -14,11 +14,11 @@ from diverse_mha.corpora import subwords
 from diverse_mha.corpora.prepared import Preparation, Side
 from diverse_mha.corpora.text import write_lines
 from diverse_mha.export import transformers
-from diverse_mha.export.fairseq import stock_state
 from diverse_mha.export.fast_tokenizer import write_tokenizer
+from diverse_mha.models.stock_form import stock_state
 from tests.corpora.writing import SENTENCES
 from tests.export.test_ctranslate import PLAIN, side
-from tests.export.test_fairseq import LM, checkpoint
+from tests.models.test_stock_form import LM, checkpoint
 from tests.toy import SMALL
 
 pytest.importorskip("transformers")

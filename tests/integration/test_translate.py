@@ -40,7 +40,8 @@ def test_a_test_set_is_translated_as_plain_text_as_it_is_as_data(prepared):
     expected = (prepared / "data.hyp.detok").read_text().splitlines()
     # In portions, with empty lines between.
     lines = (prepared / SOURCE).read_text().splitlines()
-    done = translate(prepared, "\n\n".join(lines), "--beam", 3, "--buffer", 7)
+    more = ["--beam", 3, "--buffer", 7, "--engine", "fairseq"]
+    done = translate(prepared, "\n\n".join(lines), *more)
     assert done.stdout.splitlines()[::2] == expected
     assert set(done.stdout.splitlines()[1::2]) == {""}
     assert done.stderr.startswith(f"{2 * len(lines) - 1:,} lines in ")
@@ -71,7 +72,12 @@ def test_ctranslate2_translates_plain_text_the_same(tmp_path):
     # The folder's own script, which has neither torch nor fairseq.
     done = run("translate", input=text, cwd=model, fresh=True).stdout.splitlines()
     command = ["diverse_mha.cli", "translate", checkpoint, tmp_path / "bin", "--cpu"]
-    expected = run(*command, input=text).stdout.splitlines()
+    expected = run(*command, "--engine", "fairseq", input=text).stdout.splitlines()
+    again = run(*command, input=text)
+    assert again.stdout.splitlines() == done and "searching by CTranslate2" in again.stderr
+    command = ["diverse_mha.evaluation.evaluate", checkpoint, tmp_path / "bin", "--cpu"]
+    run(*command, "--engine", "ctranslate2", "--output", tmp_path / "found.json")
+    assert (tmp_path / "found.hyp.detok").read_text().splitlines()[:10] == done[::2]
     assert len(done) == 19 and set(done[1::2]) == {""} and all(expected[::2])
     command = ["fairseq_cli.generate", tmp_path / "bin", "--path", checkpoint, "--cpu"]
     said = run(*command, "--user-dir", PLUGIN).stdout
@@ -100,7 +106,7 @@ def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
     lines = (prepared / SOURCE).read_text().splitlines()[:3]
     done = translate(prepared, "\n".join([*lines, ""]), "--alignments", "2.2")
     assert "aligned by layer 2, head 2" in done.stderr
-    plain = translate(prepared, "\n".join([*lines, ""])).stdout.splitlines()
+    plain = translate(prepared, "\n".join([*lines, ""]), "--engine", "fairseq").stdout.splitlines()
     columns = [line.split("\t") for line in done.stdout.splitlines()]
     assert [text for text, *_ in columns] == plain
     for line, (_, words, target, links) in zip(lines, columns, strict=True):

@@ -58,6 +58,7 @@ def read_run(path: Path) -> Scored:
     if content.get("subset") == "valid":
         raise UserError(f"{file}: is of the validation set; name a test result")
     search = {name: content.get(name) for name in _SEARCH}
+    search["engine"] = content.get("engine", "fairseq")  # results of before name none
     return Scored(str(path), seed_of(path), *scores_of(file, content), search, content)
 
 

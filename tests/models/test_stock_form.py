@@ -9,7 +9,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.export.fairseq import stock_state
+from diverse_mha.models.stock_form import stock_state
 from diverse_mha.tasks.text import ExactLanguageModelingConfig, ExactTranslationConfig
 from tests.toy import SMALL, toy_batch, toy_task
 

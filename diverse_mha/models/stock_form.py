@@ -1,4 +1,4 @@
-"""``export --format fairseq``: our checkpoint in stock fairseq's form.
+"""Our checkpoint in stock fairseq's form: for ``export``, and for CTranslate2's converter.
 
 Parameters already have fairseq's names; a linear method is multiplied into the projections. The
 configuration becomes fairseq's model and task, with all of fairseq's options and none of ours.

@@ -1,0 +1,194 @@
+"""CTranslate2 in place of fairseq's beam search, for ``translate`` and ``evaluate``.
+
+CTranslate2 (``pip install ctranslate2``) computes the same model and the same search in its own
+C++. It is converted once, into a folder beside the checkpoint, and again when that changes.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq.data.data_utils import infer_language_pair
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import sha256_of, write_json
+from diverse_mha.common.outputs import MADE_BY
+from diverse_mha.common.processes import ended_in_order
+from diverse_mha.evaluation.checkpoints import load_state, save_checkpoint
+from diverse_mha.models.stock_form import stock_state
+from diverse_mha.tasks.data_files import dictionaries_named
+
+MADE_FILE = "engine.json"  # in a converted folder: what it was made of
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of a beam search that both engines have."""
+
+    beam: int
+    lenpen: float
+    longest: int  # subwords of a translation, without its end
+    max_tokens: int  # source subwords in a batch
+
+
+class NotConvertible(UserError):
+    """A model that CTranslate2 does not take."""
+
+
+class CTranslate2:
+    """A converted model.
+
+    Attributes:
+        longest_source: most subwords of a sentence, without its end.
+    """
+
+    def __init__(self, folder: Path, positions: tuple[int, int]):
+        import ctranslate2
+
+        self.longest_source, self._longest = (most - 1 for most in positions)
+        self._model = ctranslate2.Translator(
+            str(folder), compute_type="float32", intra_threads=torch.get_num_threads()
+        )
+
+    def translate(
+        self, sentences: Sequence[Sequence[str]], search: Search
+    ) -> Iterator[tuple[list[str], float]]:
+        """Yield the subwords and the score of each sentence's best translation.
+
+        The score is the log-probability divided by length to the power of ``lenpen``, as fairseq's.
+        """
+        found = self._model.translate_batch(
+            [[*sentence] for sentence in sentences],
+            beam_size=search.beam,
+            length_penalty=search.lenpen,
+            max_batch_size=search.max_tokens,
+            batch_type="tokens",
+            max_input_length=0,
+            max_decoding_length=min(search.longest, self._longest),
+            return_scores=True,
+        )
+        for best in found:
+            yield best.hypotheses[0], best.scores[0]
+
+
+def open_engine(
+    engine: str, checkpoint: str, data: str | Path, *, cpu: bool, search: Search, refused: str = ""
+) -> CTranslate2 | None:
+    """Return the converted model, or None for fairseq's search; says on stderr which and why.
+
+    Args:
+        engine: ``auto``, ``fairseq`` or ``ctranslate2``.
+        checkpoint: the model.
+        data: folder with the dictionaries.
+        cpu: True if no GPU is to be used.
+        search: the settings.
+        refused: an option that CTranslate2 cannot follow.
+    """
+    if engine == "fairseq":
+        return None
+    try:
+        why = refused or _refused(checkpoint, search)
+        if engine == "auto" and not why and torch.cuda.is_available() and not cpu:
+            why = "there is a GPU"
+        if why:
+            raise UserError(why)
+        folder, positions = _converted(checkpoint, str(data))
+    except UserError as error:
+        if engine == "ctranslate2":
+            raise UserError(f"--engine ctranslate2: {error}; leave it out") from None
+        print(f"searching by fairseq: {error}", file=sys.stderr)
+        return None
+    print(f"searching by CTranslate2, model {folder}; else --engine fairseq", file=sys.stderr)
+    return CTranslate2(folder, positions)
+
+
+def _refused(checkpoint: str, search: Search) -> str:
+    """Return why CTranslate2 cannot be used, or nothing."""
+    if importlib.util.find_spec("ctranslate2") is None:
+        return "CTranslate2 is not installed (pip install ctranslate2)"
+    if os.pathsep in checkpoint:
+        return "CTranslate2 takes no ensemble"
+    if search.lenpen < 0:
+        return f"CTranslate2 takes no --lenpen {search.lenpen:g}"
+    return ""
+
+
+def _converted(checkpoint: str, data: str) -> tuple[Path, tuple[int, int]]:
+    """Return the converted model's folder and its maximum positions; converts what is new."""
+    folder = Path(checkpoint).with_suffix(".ctranslate2")
+    of = {MADE_BY: "engine", "checkpoint_sha256": sha256_of(checkpoint)}
+    of["dictionaries_sha256"] = sorted(sha256_of(path) for path in Path(data).glob("dict.*.txt"))
+    made = _made(folder)
+    if made is None and folder.exists():
+        raise UserError(f"{folder} is in the way of the converted model; move it")
+    if made is None or made["of"] != of:
+        state = load_state(checkpoint)
+        stock = stock_state(checkpoint, state, namespace=True)
+        positions = stock["args"].max_source_positions, stock["args"].max_target_positions
+        try:
+            _replace(folder, checkpoint, stock, data, {"of": of, "positions": positions})
+        except OSError as error:
+            raise UserError(f"{folder}: cannot be written ({error.strerror})") from error
+        made = {"positions": positions}
+    return folder, tuple(made["positions"])
+
+
+def _made(folder: Path) -> dict | None:
+    try:
+        content = json.loads((folder / MADE_FILE).read_text(encoding="utf-8"))
+        return content if content["of"][MADE_BY] == "engine" and content["positions"] else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _replace(folder: Path, checkpoint: str, stock: dict, data: str, made: dict) -> None:
+    beside = tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent)
+    with ended_in_order(), beside as place:
+        model = Path(place, "model")
+        convert_stock(checkpoint, stock, data, model)
+        write_json(model / MADE_FILE, made)
+        if folder.exists():
+            folder.rename(Path(place, "before"))  # removed with the temporary folder
+        model.rename(folder)
+
+
+def convert_stock(
+    path: str, stock: dict, data: str, output: Path, quantization: str | None = None
+) -> None:
+    """Convert a checkpoint in stock form by ``ctranslate2.converters.FairseqConverter``.
+
+    Args:
+        path: the checkpoint, for messages.
+        stock: of :func:`diverse_mha.models.stock_form.stock_state` with ``namespace``.
+        data: folder with the dictionaries.
+        output: folder to create; ``stock.pt`` is written beside it.
+        quantization: type of the parameters; None: unchanged.
+    """
+    from ctranslate2.converters import FairseqConverter
+
+    if stock["args"].task == "translation":
+        name_languages(stock["args"], data)
+    checkpoint = output.with_name("stock.pt")
+    save_checkpoint(stock, checkpoint)
+    try:
+        with dictionaries_named(data):
+            converter = FairseqConverter(str(checkpoint), str(data))
+            converter.convert(str(output), quantization=quantization)
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # an unsupported option, such as adaptive softmax
+        reason = " ".join(str(error).split())[:200]
+        raise NotConvertible(f"{path}: CTranslate2 cannot convert it ({reason})") from error
+
+
+def name_languages(args: argparse.Namespace, data: str) -> None:
+    """Add the languages to the options of a model that was trained without naming them."""
+    if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):
+        args.source_lang, args.target_lang = infer_language_pair(data)

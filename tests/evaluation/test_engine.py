@@ -1,0 +1,106 @@
+"""CTranslate2 in place of fairseq's beam search; the commands are tested in integration/."""
+
+import pytest
+import torch
+from fairseq import models
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.engine import Search, open_engine
+from tests.models.test_stock_form import checkpoint
+from tests.toy import SMALL, toy_task
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+
+SEARCH = Search(beam=3, lenpen=1.0, longest=9, max_tokens=100)
+
+
+def saved(options: dict) -> dict:
+    """A checkpoint, as a training saves it."""
+    state = checkpoint("transformer_disagree", options)
+    state["cfg"].common.user_dir = None
+    history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
+    history |= {"lr_scheduler_state": {}}
+    return state | {"args": None, "optimizer_history": [history], "extra_state": {}}
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A checkpoint of a random model beside its dictionaries, and the model."""
+    torch.manual_seed(2)
+    state = saved(SMALL)
+    state["model"]["decoder.output_projection.weight"][2] *= 4  # sentences that end
+    state["cfg"].task.source_lang, state["cfg"].task.target_lang = "a", "b"
+    torch.save(state, tmp_path / "model.pt")
+    for side in "ab":
+        toy_task().source_dictionary.save(str(tmp_path / f"dict.{side}.txt"))
+    own = models.build_model(state["cfg"].model, toy_task()).eval()
+    own.load_state_dict(state["model"])
+    return own
+
+
+def opened(folder, engine="ctranslate2", name="model.pt", search=SEARCH, **more):
+    return open_engine(engine, str(folder / name), folder, cpu=True, search=search, **more)
+
+
+@pytest.mark.parametrize("lenpen", [0.0, 0.6, 1.0])
+def test_scores_are_those_of_our_model(model, tmp_path, lenpen):
+    dictionary = toy_task().source_dictionary
+    eos, words = dictionary.eos(), dictionary.symbols[4:]
+    sources = [[words[(n * k) % len(words)] for k in range(1, n % 7 + 2)] for n in range(30)]
+    search = Search(beam=3, lenpen=lenpen, longest=9, max_tokens=100)
+    lengths = set()
+    engine = opened(tmp_path, search=search)
+    for source, (best, score) in zip(sources, engine.translate(sources, search), strict=True):
+        # A translation that is cut off has no end, with fairseq a forced one.
+        ended = [*map(dictionary.index, best), *([eos] if len(best) < 9 else [])]
+        lengths.add(len(best))
+        tokens = torch.tensor([[*map(dictionary.index, source), eos]])
+        with torch.no_grad():
+            before = torch.tensor([[eos, *ended[:-1]]])
+            output = model(tokens, torch.tensor([tokens.size(1)]), before)
+        log_probs = model.get_normalized_probs(output, log_probs=True)[0].double()
+        expected = sum(float(log_probs[at, token]) for at, token in enumerate(ended))
+        # The empty translation is forbidden before the softmax, by fairseq after it.
+        expected -= float(torch.log1p(-log_probs[0, eos].exp()))
+        assert score == pytest.approx(expected / len(ended) ** lenpen, abs=1e-4)
+    assert 9 in lengths and len(lengths) > 1
+
+
+def test_a_model_is_converted_once_and_again_when_it_changes(model, tmp_path, capsys):
+    folder = tmp_path / "model.ctranslate2"
+    times = []
+    for _ in range(2):
+        assert opened(tmp_path, "auto") is not None
+        times.append((folder / "engine.json").stat().st_mtime_ns)
+        assert f"searching by CTranslate2, model {folder}" in capsys.readouterr().err
+    assert times[0] == times[1]
+    state = torch.load(tmp_path / "model.pt", weights_only=False)
+    state["model"]["decoder.layers.0.fc1.bias"] += 1
+    torch.save(state, tmp_path / "model.pt")
+    opened(tmp_path, "auto")
+    assert (folder / "engine.json").stat().st_mtime_ns > times[0]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("model.pt", "model.ctranslate2", "dict.a.txt", "dict.b.txt")
+    }
+
+
+def test_what_ctranslate2_cannot_do_is_done_by_fairseq(model, tmp_path, capsys):
+    state = saved(SMALL | {"logits": "residual"})
+    torch.save(state, tmp_path / "sum.pt")
+    (tmp_path / "taken.ctranslate2").mkdir()
+    torch.save(state, tmp_path / "taken.pt")
+    negative = Search(beam=3, lenpen=-1.0, longest=9, max_tokens=100)
+    for more, why in (
+        ({"name": "sum.pt"}, "--logits residual exists in this package alone"),
+        ({"name": "taken.pt"}, "taken.ctranslate2 is in the way of the converted model; move it"),
+        ({"name": "model.pt:model.pt"}, "CTranslate2 takes no ensemble"),
+        ({"search": negative}, "CTranslate2 takes no --lenpen -1"),
+        ({"refused": "CTranslate2 takes no --nbest"}, "CTranslate2 takes no --nbest"),
+    ):
+        assert opened(tmp_path, "auto", **more) is None
+        said = capsys.readouterr().err
+        assert said.startswith("searching by fairseq: ") and why in said and said.count("\n") == 1
+        with pytest.raises(UserError, match="^--engine ctranslate2: .*; leave it out$"):
+            opened(tmp_path, **more)
+    assert not [*(tmp_path / "taken.ctranslate2").iterdir()]
+    assert opened(tmp_path, "fairseq") is None and not capsys.readouterr().err
