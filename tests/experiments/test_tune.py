@@ -9,7 +9,9 @@ from diverse_mha import cli
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.status import Status
 from experiments import reproduce
-from experiments.tune import Trainer
+from experiments.numbers import Choices
+from experiments.papers import PAPERS
+from experiments.tune import Trainer, read_sweep
 from tests.experiments.conftest import Ended
 from tests.integration.conftest import run
 
@@ -161,3 +163,10 @@ def test_a_row_is_tuned_and_then_trained_at_its_best(tmp_path):
     assert f"Every row at its own best, of {file.name}.\n" in done.stdout
     assert len(list(tmp_path.glob("smoke/runs/*"))) == 4, "the training is there already"
     assert len(list(tmp_path.glob("smoke/runs/*/result.json"))) == 1
+
+
+def test_codas_hidden_width_is_tuned_as_in_the_paper():
+    table = PAPERS["study"]["fair-trial-small"]
+    rows = [row for row in table.rows if row.name == "coda-slow"]
+    sweep = read_sweep("model.cascade_hidden_ratio=2,4,8", table, rows, Choices("small"))
+    assert sweep == ("model.cascade_hidden_ratio", [2, 4, 8])
