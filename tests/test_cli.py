@@ -28,7 +28,7 @@ def test_every_command_has_help(capsys):
 
 
 @pytest.mark.parametrize("command", ["evaluate", "train"])
-def test_help_names_what_was_typed(command, monkeypatch, capsys):
+def test_help_shows_the_command_as_typed(command, monkeypatch, capsys):
     # scripts/env.sh sets the variable; another script's name is of a process further up.
     for script in (f"{command}.sh", "benchmark.sh", ""):
         monkeypatch.setenv("DIVERSE_MHA_SCRIPT", script)
@@ -59,7 +59,7 @@ def test_fairseq_does_not_ask_for_tensorboardx():
     assert done.returncode == 0 and not done.stderr, done.stderr
 
 
-def test_path_is_a_folder_that_user_dir_takes(capsys):
+def test_path_prints_a_valid_user_dir(capsys):
     assert cli.run(["path"]) == 0
     folder = capsys.readouterr().out.strip()
     assert folder.endswith("/diverse_mha")
@@ -138,6 +138,6 @@ def test_a_mistyped_file_is_named_before_torch_is_imported(command, monkeypatch,
             cli.run([command, "there.pt", "gone"])
 
 
-def test_a_command_is_the_module_of_its_name():
+def test_a_command_lives_in_the_module_of_its_name():
     for name, command in cli.COMMANDS.items():
         assert command.module.rpartition(".")[2] == name.replace("-", "_")

@@ -158,7 +158,7 @@ def test_the_baseline_is_plain_whatever_the_family(build):
         ("logic", {"method": "baseline"}),
     ],
 )
-def test_our_composition_is_hydras(name, choices):
+def test_compose_agrees_with_hydra(name, choices):
     config = composed(name, *(f"{g}={c}" for g, c in choices.items()), return_hydra_config=True)
     add_defaults(config)
     theirs = OmegaConf.to_container(config)

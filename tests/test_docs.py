@@ -27,7 +27,7 @@ def test_every_option_is_in_the_document_with_its_default_and_help():
 
 
 @pytest.mark.integration
-def test_the_example_of_a_torch_model_runs_without_fairseq():
+def test_the_torch_example_runs_without_fairseq():
     page = (ROOT / "docs/attention.md").read_text()
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
     blocked = "import sys; sys.modules['fairseq'] = None\nimport diverse_mha.analysis.similarity\n"

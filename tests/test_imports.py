@@ -81,13 +81,13 @@ def test_imports_go_down():
     assert len(MODULES) > 120
 
 
-def test_no_module_imports_itself_by_way_of_others():
+def test_there_is_no_import_cycle():
     graph = {module: set(imports(path)) - {module} for module, path in MODULES.items()}
     assert sum(map(len, graph.values())) > 400
     tuple(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError
 
 
-def test_behind_a_link_the_package_has_both_its_places(tmp_path):
+def test_a_symlinked_package_has_both_paths(tmp_path):
     """Of --user-dir, which names the place without links, fairseq asks that it is one of them."""
     link = tmp_path / "linked"
     link.symlink_to(PACKAGE.parent)
@@ -114,7 +114,7 @@ def test_importing_loads_nothing_slow_and_sets_no_hook_whatever_the_program():
         subprocess.run([sys.executable, "-c", program.format(name=name)], check=True)
 
 
-def test_a_finder_of_an_import_that_is_looked_up_only_calls_nothing(tmp_path, monkeypatch):
+def test_looking_up_a_module_runs_no_import_hook(tmp_path, monkeypatch):
     (tmp_path / "awaited_package.py").write_text("ready = True")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
@@ -128,7 +128,7 @@ def test_a_finder_of_an_import_that_is_looked_up_only_calls_nothing(tmp_path, mo
 
 
 @pytest.mark.integration
-def test_importing_registers_whatever_was_imported_before():
+def test_importing_registers_also_after_fairseq():
     program = (
         "import diverse_mha.methods, fairseq.models as m; "
         "assert 'transformer_coda' in m.ARCH_MODEL_REGISTRY"

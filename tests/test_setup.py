@@ -79,14 +79,14 @@ def refused(result, message):
 
 
 @pytest.mark.parametrize("version", ["3.9.18", "3.14.10"])
-def test_python_that_fairseq_does_not_run_on(machine, version):
+def test_an_unsupported_python_is_refused(machine, version):
     machine.python(version)
     machine.command("c++", "exit 0")
     refused(machine.run(), f"python3 is Python {version}, and fairseq runs on 3.11 to 3.13:")
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "3.14.10"])
-def test_a_python_that_fits_is_found_under_its_own_name(machine, version):
+def test_a_supported_python_is_found_by_its_versioned_name(machine, version):
     machine.python("3.12.1")
     (machine.bin / "python3").rename(machine.bin / "python3.12")
     machine.command("python3", f'echo "Python {version}"; exit 1')
@@ -104,7 +104,7 @@ def test_failed_set_up_leaves_no_stamp_and_starts_again(machine):
 
 
 @pytest.mark.parametrize("made", ["folder", "link", "dangling", "file"])
-def test_an_environment_that_something_else_made_is_left_alone(machine, made):
+def test_a_foreign_environment_is_left_alone(machine, made):
     machine.python()
     machine.command("g++", "exit 0")
     venv, own = machine.root / ".venv", machine.root / "own"
@@ -151,7 +151,7 @@ def test_changed_requirements_are_noticed(machine, changed):
     refused(machine.run(), "python3 is missing, and fairseq runs on 3.11 to 3.13: install")
 
 
-def test_an_activated_environment_is_made_anew_from_the_python_below_it(machine):
+def test_an_activated_environment_is_rebuilt_from_its_base_python(machine):
     machine.python()
     machine.command("g++", "exit 0")
     finished(machine)
@@ -166,7 +166,7 @@ def test_an_activated_environment_is_made_anew_from_the_python_below_it(machine)
 
 
 @pytest.mark.parametrize("missing", [None, "fairseq", "pytest", ".venv is there"])
-def test_a_python3_that_has_all_serves_without_a_set_up(machine, missing):
+def test_a_complete_python_needs_no_set_up(machine, missing):
     shutil.copy(ROOT / "scripts" / "env.sh", machine.root / "scripts")
     has = f"[[ $* != *{missing}* ]]"
     machine.command("python3", f"[[ $* == *find_spec* ]] && {has}")
@@ -184,7 +184,7 @@ def test_a_python3_that_has_all_serves_without_a_set_up(machine, missing):
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{used}\n", "")
 
 
-def test_a_machine_with_a_newer_python_alone_gets_one_that_fits(machine):
+def test_set_up_fetches_a_supported_python(machine):
     """A python3 of 3.14 makes an environment with uv, which finds a Python 3.13."""
     machine.python("3.13.9")
     (machine.bin / "python3").rename(machine.root / "managed-python")
@@ -228,6 +228,6 @@ def test_torchaudio_is_absent_or_can_be_imported():
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is for Linux")
-def test_triton_is_that_of_the_constraints():
+def test_triton_has_the_constrained_version():
     pinned = dict(line.split("==") for line in CONSTRAINTS if "==" in line)
     assert importlib.metadata.version("triton") == pinned["triton"]

@@ -59,7 +59,7 @@ def test_files_of_others_are_refused(name, foreign, monkeypatch, capsys):
          "in.json"),
     ],
 )  # fmt: skip
-def test_inputs_are_refused_whatever_is_forced(command, culprit, foreign, monkeypatch, capsys):
+def test_force_never_replaces_an_input(command, culprit, foreign, monkeypatch, capsys):
     for name in ("in.json", "in.csv", "b.csv"):
         (foreign / name).write_text("1\n2\n3\n")
     check(Row("input", command, culprit, READ), foreign, monkeypatch, capsys)

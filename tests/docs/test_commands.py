@@ -35,7 +35,7 @@ MARKED = [command for page in PAGES for command in commands(page) if command.not
 
 
 @pytest.mark.parametrize("command", MARKED, ids=lambda command: command.place)
-def test_what_is_not_run_names_recipes_and_settings_that_exist(command):
+def test_commands_that_are_not_run_name_existing_recipes_and_settings(command):
     words = shlex.split(command.text.replace("\\\n", ""))
     words = [inner for word in words for inner in (shlex.split(word) if " " in word else [word])]
     words = [word.replace("${model}", "coda").replace("$model", "coda") for word in words]

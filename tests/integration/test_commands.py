@@ -124,7 +124,7 @@ def test_two_processes_train_and_resume(data, tmp_path):
     assert state["cfg"]["distributed_training"]["distributed_world_size"] == 2
 
 
-def test_sides_of_different_length_end_in_one_line(data, tmp_path):
+def test_sides_of_unequal_length_are_reported_in_one_line(data, tmp_path):
     for file in data.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     for suffix in ("bin", "idx"):  # 120 sources, 20 targets

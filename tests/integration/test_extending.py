@@ -37,7 +37,7 @@ def follow(name, folder, *more, data=""):
 
 
 @pytest.mark.integration
-def test_a_term_of_ones_own_is_trained_on_and_logged(data, tmp_path):
+def test_a_custom_term_trains_and_is_logged(data, tmp_path):
     done = follow("balance", tmp_path, *SMALL.split(), data=data)
     values = re.findall(r"(?<!valid_)balance[=| ]+([\d.]+)", done.stdout + done.stderr)
     assert values and all(float(value) > 0 for value in values)
@@ -68,7 +68,7 @@ model: {{_name: transformer_disagree_small}}
 
 
 @pytest.mark.integration
-def test_a_recipe_has_a_term_of_ones_own(data, tmp_path):
+def test_a_recipe_uses_a_custom_term(data, tmp_path):
     plugin = write("balance", tmp_path)
     recipe = tmp_path / "mine.yaml"
 
@@ -85,7 +85,7 @@ def test_a_recipe_has_a_term_of_ones_own(data, tmp_path):
 
 
 @pytest.mark.integration
-def test_an_aggregation_of_ones_own_is_built_saved_and_loaded(data, tmp_path):
+def test_a_custom_aggregation_is_built_saved_and_loaded(data, tmp_path):
     follow("scaled", tmp_path, *SMALL.split(), data=data)
     kept = torch.load(tmp_path / "runs/scaled/checkpoint_last.pt", weights_only=False)
     scales = [p for name, p in kept["model"].items() if name.endswith("out_proj.scales")]
@@ -96,7 +96,7 @@ def test_an_aggregation_of_ones_own_is_built_saved_and_loaded(data, tmp_path):
 
 
 @pytest.mark.integration
-def test_options_of_ones_own_are_shown(tmp_path):
+def test_custom_options_are_listed(tmp_path):
     write("scaled", tmp_path)
     shown = ["diverse_mha.cli", "options", "transformer_lm_disagree", "--user-dir"]
     text = " ".join(run(*shown, tmp_path / "scaled").stdout.split())
@@ -106,7 +106,7 @@ def test_options_of_ones_own_are_shown(tmp_path):
 
 
 @pytest.mark.integration
-def test_a_method_of_ones_own_translates_text_and_is_not_exported(tmp_path):
+def test_a_custom_method_translates_and_is_refused_by_export(tmp_path):
     scripts.run("demo", "--out", "demo", "--pairs", 300, "--merges", 60, cwd=tmp_path)
     follow("scaled", tmp_path, *SMALL.split(), data=tmp_path / "demo/bin")
     model, text = tmp_path / "runs/scaled/checkpoint_last.pt", tmp_path / "text"
@@ -124,7 +124,7 @@ def test_a_method_of_ones_own_translates_text_and_is_not_exported(tmp_path):
 
 
 @pytest.mark.integration
-def test_a_change_of_values_of_ones_own_is_trained(data, tmp_path):
+def test_a_custom_projection_map_trains(data, tmp_path):
     follow("widened", tmp_path, *SMALL.split(), data=data)
     kept = torch.load(tmp_path / "runs/widened/checkpoint_last.pt", weights_only=False)
     factors = [v for name, v in kept["model"].items() if name.endswith("projections.factor")]
@@ -154,7 +154,7 @@ def test_a_package_that_only_imports_ours_registers_it(data, tmp_path):
 
 
 @pytest.mark.integration
-def test_a_table_of_ones_own_is_filled(tmp_path):
+def test_a_custom_table_is_filled(tmp_path):
     done = follow("pairs", tmp_path, "--out", tmp_path / "out")
     assert "== pairs table-1: Drophead with output disagreement" in done.stdout
     assert (tmp_path / "out/smoke/tables/pairs-table-1-2-updates.md").is_file()

@@ -94,7 +94,7 @@ def test_sentences_are_trained_and_scored_by_themselves(text, tmp_path, first):
         assert score == pytest.approx(by_hand.item(), abs=1e-3)
 
 
-def test_lines_longer_than_the_model_reads_are_counted(text, tmp_path):
+def test_lines_over_the_length_limit_are_counted(text, tmp_path):
     small = ["--arch", "transformer_lm_disagree", "--criterion", "cross_entropy_with_diversity"]
     train(text, tmp_path, *small, "--lr", 0.01)
     state = torch.load(tmp_path / "checkpoint_best.pt", weights_only=False)

@@ -97,7 +97,7 @@ def trainings(data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_trains_in_a_new_folder_and_goes_on(recipe, trainings):
+def test_a_recipe_trains_in_a_new_folder_and_resumes(recipe, trainings):
     assert len(trainings) == len(RECIPES) >= 17
     assert trainings[recipe].result() == [(2, False), (4, True)]
 

@@ -32,7 +32,7 @@ def result_of(out):
     return json.loads(path.read_text()), path.parent
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(tmp_path):
+def test_a_killed_run_resumes_with_the_same_numbers(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run = start(*TABLE, "--rows", "baseline", "--out", whole)
     said = run.communicate(timeout=300)[0]

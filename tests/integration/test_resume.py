@@ -41,7 +41,7 @@ def test_an_interrupted_run_ends_with_the_same_weights(name, miniatures, whole, 
     assert not list(tmp_path.glob("*.tmp")), "what a killed process left is overwritten"
 
 
-def test_half_precision_goes_on_from_the_weights_in_float32(miniatures, tmp_path):
+def test_half_precision_resumes_from_float32_weights(miniatures, tmp_path):
     run = [
         words("sentence_classifier", miniatures, tmp_path / name, *SAVE, "--bf16")
         for name in ("whole", "parts")
@@ -54,7 +54,7 @@ def test_half_precision_goes_on_from_the_weights_in_float32(miniatures, tmp_path
     assert any(not torch.equal(p, p.bfloat16().float()) for p in masters)
 
 
-def test_fused_adam_goes_on_bit_for_bit_and_from_fairseqs_adam(miniatures, tmp_path):
+def test_fused_adam_resumes_exactly_and_from_fairseqs_adam(miniatures, tmp_path):
     fused = ["--optimizer", "fused_adam"]
     run = [words("transformer_coda", miniatures, tmp_path / name, *SAVE, *fused) for name in "ab"]
     last, _ = resume.whole_run(run[0], tmp_path / "a")

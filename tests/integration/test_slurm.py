@@ -50,7 +50,7 @@ def wait(condition, seconds=600):
 
 
 @pytest.mark.integration
-def test_a_cancelled_table_given_again_is_that_of_one_machine(cluster, tmp_path):
+def test_a_cancelled_slurm_table_resumes_and_equals_the_local_one(cluster, tmp_path):
     reproduce = [sys.executable, "-m", "diverse_mha.cli", "reproduce", *TABLE]
     local, there = tmp_path / "local", tmp_path / "there"
     done = run(cluster, *reproduce, "--out", local)
@@ -79,7 +79,7 @@ def test_a_cancelled_table_given_again_is_that_of_one_machine(cluster, tmp_path)
 
 
 @pytest.mark.system
-def test_a_training_by_torchrun_or_srun_is_that_of_two_processes(cluster, tmp_path):
+def test_torchrun_and_srun_train_like_two_processes(cluster, tmp_path):
     words = ["--pairs", "500", "--merges", "200", "--out", tmp_path / "demo"]
     done = run({"DIVERSE_MHA_PYTHON": sys.executable}, "bash", "data-prep/prepare-demo.sh", *words)
     assert done.returncode == 0, done.stderr

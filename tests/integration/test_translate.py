@@ -33,7 +33,7 @@ def translate(folder, text: str, *options, **kwargs):
     return run(*command, "--cpu", "--max-len-b", 20, *options, input=text, **kwargs)
 
 
-def test_a_test_set_is_translated_as_plain_text_as_it_is_as_data(prepared):
+def test_plain_text_and_binarised_data_translate_alike(prepared):
     given = [prepared / "run/checkpoint_last.pt", prepared / "bin"]
     options = ["--cpu", "--max-len-b", 20, "--beam", 3, "--output", prepared / "data.json"]
     run("diverse_mha.evaluation.evaluate", *given, *options)

@@ -65,7 +65,7 @@ def bomb(whole):
     write_bomb(whole, "zip")
 
 
-def test_the_bomb_works(bomb, world):
+def test_the_unsafe_pickle_runs_code_without_the_guard(bomb, world):
     """Where this fails, the tests below show nothing."""
     with contextlib.suppress(RuntimeError):  # of a bare pickle, once that has been loaded
         torch.load("bomb.pt", weights_only=False)
@@ -100,7 +100,7 @@ def test_the_hub_interface_refuses_it(whole, world):
 
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-def test_an_option_in_a_checkpoint_is_none_of_the_command(world, monkeypatch, capsys):
+def test_options_of_a_checkpoint_do_not_become_the_commands(world, monkeypatch, capsys):
     """evaluate-lm passes one on to fairseq-eval-lm, which imports what --user-dir names."""
     (world / "plugin_that_runs").mkdir()
     (world / "plugin_that_runs/__init__.py").write_text("import os; os.mkdir('exploded')\n")

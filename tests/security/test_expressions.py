@@ -76,7 +76,7 @@ def data_of(state, folders):
     return folders["sentence_classification" if "sentence" in task else "translation"]
 
 
-def test_the_watch_sees_what_is_run(watch, tmp_path, monkeypatch):
+def test_the_watch_notices_code_that_runs(watch, tmp_path, monkeypatch):
     """Where this fails, the tests below show nothing."""
     monkeypatch.chdir(tmp_path)
     for expression in (EXPRESSION, f"open('{CANARY}', 'w')", f"'{CANARY}'"):
@@ -109,7 +109,7 @@ def test_eval_reads_literals_in_every_module_of_fairseq():
     "group,registry",
     [("model", ARCH_MODEL_REGISTRY), ("task", TASK_REGISTRY), ("criterion", CRITERION_REGISTRY)],
 )
-def test_what_a_checkpoint_may_name(group, registry):
+def test_paths_that_a_checkpoint_may_name(group, registry):
     """All of ours, the listed ones of fairseq's, and nothing else that is registered."""
     allowed = {name for name in registry if checkpoint_options._registered(group, name)}
     ours = {name for name in registry if registry[name].__module__.startswith("diverse_mha")}
@@ -130,7 +130,7 @@ def test_other_names_are_refused(name):
             checkpoint_options.check_options("a.pt", cfg)
 
 
-def test_code_of_the_users_own_may_be_named(monkeypatch):
+def test_a_user_dir_may_be_named(monkeypatch):
     class Own(CRITERION_REGISTRY["cross_entropy"]):
         """A criterion that another package registers."""
 
@@ -141,7 +141,7 @@ def test_code_of_the_users_own_may_be_named(monkeypatch):
         checkpoint_options.check_options("a.pt", {"criterion": {"_name": "own"}})
 
 
-def test_references_are_fine_and_resolvers_are_not():
+def test_interpolations_are_kept_and_resolvers_refused():
     cfg = {"task": {"_name": "translation", "data": "${common.seed}"}}
     checkpoint_options.check_options("a.pt", cfg)
     for text in ("${oc.env:HOME}", "${${common.seed}:x}", "a ${oc.decode:'1'}"):

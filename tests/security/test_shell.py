@@ -50,7 +50,7 @@ def test_every_launcher_is_tried():
 
 
 @pytest.mark.parametrize("script", LAUNCHERS)
-def test_words_and_places_arrive_as_they_are(script, clone):
+def test_launchers_pass_words_and_folders_unchanged(script, clone):
     cases = [
         (clone / script, "/", clone / "-p y", {}),
         (Path("-c d", script), clone.parent, Path("-c d/-p y"), {}),
@@ -65,7 +65,7 @@ def test_words_and_places_arrive_as_they_are(script, clone):
 
 
 @pytest.mark.integration
-def test_another_copy_of_the_package_in_the_folder_is_not_the_one_that_runs(tmp_path):
+def test_a_copy_in_the_current_folder_is_not_imported(tmp_path):
     other = tmp_path / "diverse_mha"
     other.mkdir()
     (other / "__init__.py").write_text("raise SystemExit('the other copy')\n")
