@@ -8,6 +8,7 @@ criterions and optimiser. Without fairseq the functions of ``diverse_mha.methods
 import importlib
 import logging
 import os
+from contextlib import contextmanager
 
 from diverse_mha.common.on_import import after_import
 
@@ -45,5 +46,18 @@ def load(path, data, *, cpu=False):
     return heads.load(path, data, cpu=cpu)
 
 
+@contextmanager
+def _root_logger_kept():
+    """Undo fairseq's ``logging.basicConfig(level=logging.DEBUG)`` (wav2vec2_classification.py).
+
+    Without this every library prints its debug messages in the commands and to Python callers.
+    """
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+
+
 # fairseq takes seconds to import, and most commands start without it.
-after_import("fairseq", register)
+after_import("fairseq", register, _root_logger_kept)

@@ -127,6 +127,18 @@ def test_looking_up_a_module_runs_no_import_hook(tmp_path, monkeypatch):
     assert called == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "before", ["", "logging.basicConfig(level=logging.INFO, stream=sys.stdout);"]
+)
+def test_the_root_logger_stays_as_the_program_had_it(before):
+    program = (
+        f"import logging, sys, diverse_mha; {before} root = logging.getLogger(); "
+        "was = root.level, root.handlers[:]; import fairseq.models; "
+        "assert (root.level, root.handlers) == was, root.handlers"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
+
+
 @pytest.mark.integration
 def test_importing_registers_also_after_fairseq():
     program = (

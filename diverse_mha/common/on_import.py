@@ -2,17 +2,22 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib.machinery import ModuleSpec
 
 
-def after_import(name: str, then: Callable[[], None]) -> None:
-    """Call ``then`` after ``name`` is imported, or now if it already is.
+def after_import(
+    name: str,
+    then: Callable[[], None],
+    within: Callable[[], AbstractContextManager] = nullcontext,
+) -> None:
+    """Call ``then`` after ``name`` is imported ``within`` a context, or now if it already is.
 
-    Nothing is called if a module of ``then``'s package imports ``name`` first, because that
+    ``then`` is not called if a module of ``then``'s package imports ``name`` first, because that
     module is incomplete.
     """
     if sys.modules.get(name) is None:
-        sys.meta_path.insert(0, _Finder(name, then))
+        sys.meta_path.insert(0, _Finder(name, then, within))
     else:
         then()
 
@@ -25,8 +30,8 @@ def cancel(name: str) -> None:
 class _Finder:
     """Meta path finder for ``name``: delegates to the other finders, calls back after loading."""
 
-    def __init__(self, name: str, then: Callable[[], None]):
-        self.awaited, self.then = name, then
+    def __init__(self, name: str, then: Callable[[], None], within: Callable):
+        self.awaited, self.then, self.within = name, then, within
 
     def find_spec(self, name: str, path=None, target=None) -> ModuleSpec | None:
         if name != self.awaited:
@@ -37,7 +42,8 @@ class _Finder:
             load = spec.loader.exec_module
 
             def load_and_call(module) -> None:
-                load(module)
+                with self.within():
+                    load(module)
                 if self in sys.meta_path:
                     sys.meta_path.remove(self)
                     if not _starting(self.then.__module__):

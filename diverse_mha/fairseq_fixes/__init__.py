@@ -24,6 +24,7 @@ with fairseq-fixed 0.12.3.1:
 | | ``--fp16`` on a CPU | the save folder is made, then a traceback of torch's |
 | | values with ``${`` | a folder named ``a${b}`` is a traceback |
 | | ``--use-plasma-view`` | is a traceback, as pyarrow has no Plasma any more |
+| ``__init__`` above | root logger | libraries print debug messages: a module of fairseq's asks |
 | ``log`` | time left | is not logged |
 | | divergence | ``StopIteration`` of torch's hooks, and all gradients in the log |
 | | warnings | of fairseq's own use of Hydra and torch are printed |
