@@ -7,6 +7,7 @@ from diverse_mha.analysis.results import Model
 from diverse_mha.analysis.tables import (
     OVER,
     Table,
+    bias_findings,
     columns_of,
     compared,
     importance_table,
@@ -95,11 +96,23 @@ def _findings(results: list[Model], question: Question) -> list[str]:
         if f"{before:.3f}" != f"{after:.3f}":
             word = question.higher if after > before else question.lower
             verdict = f"Heads of {result.name} are {word} than those of {first.name}"
+        reverse = _reversed(first, result) if main == "CKA" else ""
         sentences.append(
-            f"{verdict}: {main} {after:.3f} against {before:.3f}, mean over {OVER['mean']}. "
-            "These are single models; other seeds may differ."
+            f"{verdict}: {main} {after:.3f} against {before:.3f}, mean over {OVER['mean']}."
+            f"{reverse} These are single models; other seeds may differ."
         )
     return sentences
+
+
+def _reversed(first: Model, result: Model) -> str:
+    """Say it if CKA and its unbiased estimate rank two models differently."""
+    rows = [summary_rows(model)["mean"] for model in (first, result)]
+    pairs = [[row[heading] for row in rows] for heading in ("CKA", "CKA unb.")]
+    values = [[round(x, 3) for x in pair] for pair in pairs if None not in pair]
+    if len(values) < 2 or (values[0][1] - values[0][0]) * (values[1][1] - values[1][0]) >= 0:
+        return ""
+    before, after = values[1]
+    return f" Without bias it is the reverse: CKA unb. {after:.3f} against {before:.3f}."
 
 
 def headline(results: list[Model]) -> str:
@@ -123,7 +136,8 @@ def headline(results: list[Model]) -> str:
         return f"{main} compares pairs of heads, and {result.name} has one head a module."
     low, high = (f"{x:.3f} ({part}, layer {layer})" for x, part, layer in (values[0], values[-1]))
     average = f"Heads of {result.name}: {main} {mean(x for x, *_ in values):.3f}"
-    return f"{average}, from {low} to {high}. Analyze a second checkpoint with it to compare."
+    said = f"{average}, from {low} to {high}. Analyze a second checkpoint with it to compare."
+    return " ".join([said, *bias_findings(result)])
 
 
 def _heads(result: Model) -> dict[str, int]:

@@ -13,6 +13,7 @@ from diverse_mha.analysis.importance import ABLATION, GRADIENT
 from diverse_mha.analysis.results import Importance, Model
 from diverse_mha.analysis.similarity import SCORES, mean
 from diverse_mha.evaluation.comparison.systems import p_value
+from diverse_mha.measures.unbiased import positions_needed
 
 Row = dict[str, float | None]  # by heading
 
@@ -104,6 +105,7 @@ AGAINST_MEANING = (
 )
 SHOWN = 10  # strongest and weakest heads each
 SIGNIFICANT = 0.05
+BIASED = 0.05  # difference of CKA and its unbiased estimate from which the tables warn
 IMPORTANCE_MEANINGS = {
     ABLATION: "Rise: bits a token that the loss rises when {replaced}, with its 95 % interval over "
     "sentences; p: of no rise, corrected by Holm for all heads measured (Michel et al. 2019; Voita "
@@ -230,8 +232,42 @@ def model_tables(result: Model) -> list[Table]:
             lines = [["", layer, *(number(row[h]) for h in headings)] for _, layer, row in rows]
             lines[0][0] = component
             groups.append(lines)
-        tables.append(Table(title, 2, ["component", "layer", *headings], groups))
+        found = bias_findings(result) if "cka" in measures else ()
+        tables.append(Table(title, 2, ["component", "layer", *headings], groups, found))
     return [*tables, *([importance_table(result)] if result.importance else [])]
+
+
+def bias_findings(result: Model) -> tuple[str, ...]:
+    """Return a sentence if CKA and its unbiased estimate tell different stories, else nothing.
+
+    It names the module with the largest difference, the positions that all modules need, and the
+    most similar module if that is another one without bias.
+    """
+    modules, needed = [], 0
+    for component, entry in result.components.items():
+        for number, layer in entry.layers.items():
+            cka = layer.get("cka")
+            if cka is None or cka.unbiased_mean is None or cka.mean >= 1:
+                continue
+            modules.append((f"{component}, layer {number}", cka, entry.positions))
+            if cka.mean - cka.unbiased_mean > BIASED:
+                own = positions_needed(cka.mean, cka.unbiased_mean, entry.positions)
+                needed = max(needed, own)
+    if not needed:
+        return ()
+    place, cka, positions = max(modules, key=lambda one: one[1].mean - one[1].unbiased_mean)
+    digit = 10 ** max(len(str(needed)) - 2, 0)
+    said = (
+        f"CKA is biased upwards: {cka.mean:.3f}, but {cka.unbiased_mean:.3f} without bias "
+        f"({place}, {positions:,} positions). Trust CKA unb., or measure about "
+        f"{-(-needed // digit) * digit:,} positions."
+    )
+    biased, unbiased = (
+        max(modules, key=lambda one: getattr(one[1], kind))[0] for kind in ("mean", "unbiased_mean")
+    )
+    if biased != unbiased:
+        said += f" Without bias, heads are most similar in {unbiased}, not in {biased}."
+    return (said,)
 
 
 def importance_table(result: Model) -> Table:

@@ -1,5 +1,7 @@
 """Unbiased CKA, and the norms of head outputs that it needs beside the moments."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -79,3 +81,19 @@ def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
     there = (own > 0)[:, None] & (own > 0)
     scale = own.clamp_min(torch.finfo(own.dtype).tiny).sqrt()
     return torch.where(there, hsic / torch.outer(scale, scale), 0.0)
+
+
+def positions_needed(biased: float, unbiased: float, count: int, most: float = 0.02) -> int:
+    """Return the number of positions that bring the bias of CKA down to ``most``.
+
+    Heads of effective width d and unbiased CKA u have at n positions the bias
+    (1 - u) d / (n + d), as measured for :func:`unbiased_cka` of random heads.
+
+    Args:
+        biased: CKA, more than ``unbiased`` and less than 1.
+        unbiased: the same by unbiased estimates.
+        count: n, number of positions that both were measured on.
+        most: the bias to reach.
+    """
+    width = count * (biased - unbiased) / (1 - biased)  # d
+    return math.ceil(max(width * ((1 - unbiased) / most - 1), count))

@@ -1,13 +1,16 @@
 """Moments from a stream, and the unbiased CKA against its definition with kernel matrices."""
 
+import re
+
 import pytest
 import torch
 
 from diverse_mha.analysis.results import to_json
 from diverse_mha.analysis.similarity import ModuleMeter, split_heads
 from diverse_mha.attention import HeadStates
+from diverse_mha.common.files import ROOT
 from diverse_mha.measures.moments import Moments
-from diverse_mha.measures.unbiased import NormMoments, unbiased_cka
+from diverse_mha.measures.unbiased import NormMoments, positions_needed, unbiased_cka
 
 
 def hsic_1(k, m):
@@ -58,6 +61,39 @@ def test_independent_heads_give_0_and_equal_heads_1():
         values.append(found["pairs_unbiased"][0][1])
     assert sum(biased) / 40 == pytest.approx(0.336, abs=0.01)
     assert abs(sum(values) / 40) < 0.005 and min(values) < 0 < max(values)
+
+
+def measured(positions, shared, width=64, heads=8):
+    """CKA and its unbiased estimate of random heads that have a share of their width in common."""
+    generator = torch.Generator().manual_seed(positions)
+    outputs = torch.randn(1, heads, positions, width, generator=generator)
+    outputs[..., : int(shared * width)] = outputs[:, :1, :, : int(shared * width)]
+    meter = ModuleMeter(("cka",), 0.99)
+    meter.update(HeadStates(outputs=outputs))
+    cka = meter.result()["cka"]
+    return cka.mean, cka.unbiased_mean
+
+
+def test_the_bias_of_independent_heads_is_that_of_the_table():
+    """The table on docs/analysis.md: positions, CKA, its unbiased estimate."""
+    page = (ROOT / "docs/analysis.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d,]+) \| (0\.\d+) \| (0\.\d+) \|$", page, re.M)
+    assert [row[0] for row in rows] == ["64", "256", "1,024", "4,096"]
+    for positions, *expected in rows:
+        found = measured(int(positions.replace(",", "")), 0)
+        assert found == pytest.approx([*map(float, expected)], abs=0.006)
+
+
+@pytest.mark.parametrize("shared, needed", [(0, 3136), (0.5, 1536)])
+@pytest.mark.parametrize("positions", [64, 256])
+def test_the_positions_that_it_takes_bring_the_bias_down(positions, shared, needed):
+    """(1 - u) d / (n + d) = 0.02 for width d and unbiased CKA u."""
+    biased, unbiased = measured(positions, shared)
+    found = positions_needed(biased, unbiased, positions)
+    assert found == pytest.approx(needed, rel=0.05)
+    biased, unbiased = measured(found, shared)
+    assert biased - unbiased == pytest.approx(0.02, abs=0.001)
+    assert positions_needed(0.001, 0.0, 100) == 100, "never fewer than there are"
 
 
 def test_constant_outputs_and_too_few_positions():

@@ -134,6 +134,41 @@ def test_findings_are_stated():
     assert comparison_tables([base, other])[1].findings == ()
 
 
+def with_cka(name, positions, **values):
+    """A model of encoder layers, by name with CKA and its unbiased estimate."""
+    layers = {n[1:]: {"cka": Cka(cka, [], unbiased, [])} for n, (cka, unbiased) in values.items()}
+    entries = {"encoder": Component(4, positions, layers)}
+    return Model(name, f"{name}.pt", "a", 9, entries, summarise(entries))
+
+
+def test_a_biased_cka_is_said_with_the_positions_that_it_takes():
+    few = with_cka("few", 256, l1=(0.2, 0.0), l2=(0.15, 0.06))
+    (table,) = model_tables(few)
+    assert table.findings == (
+        "CKA is biased upwards: 0.200, but 0.000 without bias (encoder, layer 1, 256 positions). "
+        "Trust CKA unb., or measure about 3,200 positions. Without bias, heads are most similar in "
+        "encoder, layer 2, not in encoder, layer 1.",
+    )
+    assert headline([few]).endswith(table.findings[0]) and table.findings[0] in text(few)
+    for model in (
+        with_cka("many", 9000, l1=(0.21, 0.2), l2=(0.049, 0.0)),
+        with_cka("three positions", 3, l1=(0.9, None)),
+        with_cka("equal heads", 9, l1=(1.0, 1.0)),
+        with_cka("one head", 9, l1=(None, None)),
+    ):
+        assert model_tables(model)[0].findings == ()
+
+
+def test_a_ranking_that_bias_reverses_is_said():
+    first = with_cka("first", 100, l1=(0.30, 0.05))
+    (sentence,) = comparison_tables([first, with_cka("b", 400, l1=(0.2, 0.1))])[0].findings
+    assert sentence.startswith("Heads of b are less similar than those of first: CKA 0.200 against")
+    assert "Without bias it is the reverse: CKA unb. 0.100 against 0.050. These are" in sentence
+    for same in ((0.2, 0.04), (0.3, 0.9), (0.2, None), (0.2, 0.0501)):
+        (sentence,) = comparison_tables([first, with_cka("b", 400, l1=same)])[0].findings
+        assert "reverse" not in sentence, same
+
+
 def test_equal_means_are_called_equal():
     models = result("base", 0.0, 0.5), result("other", 1e-5, 0.5)
     (sentence,) = comparison_tables(models)[0].findings
