@@ -12,10 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from diverse_mha.analysis.results import HeadNumbers
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
-from diverse_mha.models.components import SIDES
-
-_MODULES = {"encoder": "self_attn", "cross": "encoder_attn", "decoder": "self_attn"}
+from diverse_mha.models.components import ATTENTIONS, SIDES
 
 
 class Site(NamedTuple):
@@ -26,6 +25,11 @@ class Site(NamedTuple):
     layer: nn.Module
     attention: nn.Module
 
+    @property
+    def numbers(self) -> HeadNumbers:
+        """The module's heads."""
+        return HeadNumbers(self.attention.kept_heads, self.attention.all_heads)
+
 
 def sites_of(model: nn.Module) -> list[Site]:
     """Return every attention module, by component and layer."""
@@ -33,10 +37,15 @@ def sites_of(model: nn.Module) -> list[Site]:
     for component, side in SIDES.items():
         layers = getattr(getattr(model, side, None), "layers", ())
         for number, layer in enumerate(layers, 1):
-            attention = getattr(layer, _MODULES[component], None)
+            attention = getattr(layer, ATTENTIONS[component], None)
             if attention is not None:
                 sites.append(Site(component, number, layer, attention))
     return sites
+
+
+def head_numbers(model: nn.Module) -> dict[tuple[str, int], HeadNumbers]:
+    """Return the heads of every attention module, by component and layer."""
+    return {site[:2]: site.numbers for site in sites_of(model)}
 
 
 def run_model(model: nn.Module, sample: dict) -> Tensor:

@@ -185,16 +185,17 @@ def colour_limit(results: list[Model], measure: str) -> float:
 def _maps(entry: Component, measure: str) -> Maps:
     """Return the maps of a component by layer, with NaN on the diagonal.
 
-    Empty with one head; a layer with too few positions is left out.
+    Empty with one head; a layer with too few positions, or one head left, is left out.
     """
     if entry.heads < 2:
         return {}
     diagonal = np.diag([np.nan] * entry.heads)
-    return {
-        number: np.array(layer[measure].pairs) + diagonal
+    maps = {
+        number: np.array(layer[measure].pairs, dtype=float) + diagonal
         for number, layer in entry.layers.items()
         if layer.get(measure) is not None
     }
+    return {number: pairs for number, pairs in maps.items() if not np.isnan(pairs).all()}
 
 
 def _largest(maps: Maps) -> float:
@@ -236,7 +237,7 @@ def _draw(
 
 def _write_values(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
     for (i, j), value in np.ndenumerate(pairs):
-        if i != j:
+        if not np.isnan(value):
             dark = abs(value) > 0.6 * limits[1]
             text = f"{value:.2g}".replace("0.", ".", 1)
             colour = "white" if dark else "#333333"

@@ -140,8 +140,8 @@ def headline(results: list[Model]) -> str:
     return " ".join([said, *bias_findings(result)])
 
 
-def _heads(result: Model) -> dict[str, int]:
-    return {name: component.heads for name, component in result.components.items()}
+def _heads(result: Model) -> dict[str, tuple]:
+    return {name: (entry.heads, entry.pruned) for name, entry in result.components.items()}
 
 
 def _modules_of(result: Model, heading: str) -> dict[tuple[str, str], float]:

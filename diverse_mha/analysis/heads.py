@@ -19,6 +19,7 @@ from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
+from diverse_mha.analysis.ablation import head_numbers
 from diverse_mha.analysis.similarity import Selection, real_rows
 from diverse_mha.analysis.view import take_sentence
 from diverse_mha.attention import STATE_NAMES, HeadStates, check_state_names
@@ -141,7 +142,8 @@ class HeadModel:
             sample, _, _ = self._sample([(first, second) if pair else first], target, beam=5)
             sample["id"] = torch.tensor([number])
             states = head_states(self.loaded.model, sample, ("weights",))
-            shown.append(take_sentence(self.loaded.task, sample, 0, states, selection))
+            numbers = head_numbers(self.loaded.model)
+            shown.append(take_sentence(self.loaded.task, sample, 0, states, selection, numbers))
         return shown
 
     def _sample(

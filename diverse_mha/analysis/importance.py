@@ -122,9 +122,11 @@ class ImportanceMeter:
             if ABLATION in heads:
                 rises, parts = heads[ABLATION][own], tests[own]
                 intervals, p = [test.interval for test in parts], [test.p for test in parts]
-                layer[ABLATION] = Ablation(rises, intervals, p, corrected[own], mean(rises))
+                found = Ablation(rises, intervals, p, corrected[own], mean(rises))
+                layer[ABLATION] = site.numbers.number(found)
             if GRADIENT in heads:
-                layer[GRADIENT] = Gradient(heads[GRADIENT][own], mean(heads[GRADIENT][own]))
+                found = Gradient(heads[GRADIENT][own], mean(heads[GRADIENT][own]))
+                layer[GRADIENT] = site.numbers.number(found)
             start += count
         loss = float(torch.cat(self._losses).sum()) / math.log(2) / total
         of = "zero" if self.means is None else "mean"

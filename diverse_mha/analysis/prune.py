@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from diverse_mha.analysis import pruning
+from diverse_mha.analysis import pruning, removal
 from diverse_mha.analysis.labels import short_names
 from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.files import check_file, check_own_folder
@@ -50,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         + "; ".join(f"{name}: {text}" for name, text in pruning.RANKINGS.items()),
     )  # fmt: skip
     what.add_argument("--keep-one", action="store_true", help="keep a head in every attention")
+    what.add_argument(
+        "--remove", action="store_true",
+        help="write a smaller model, without the parameters of the pruned heads (default: zeros)",
+    )  # fmt: skip
     add_number(what, "steps", 1, "rank the remaining heads N times")
     add_number(what, "seed", None, "random seed of --by random (default: 1)", least=0)
     what.add_argument(
@@ -65,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     for name in ("score", "score_subset"):
         if args.curve is None and getattr(args, name) is not None:
             raise UserError(f"{flag(name)} {getattr(args, name)}: needs --curve; give both")
+    if args.curve is not None and args.remove:
+        raise UserError("--remove has no effect with --curve; give --share or --heads")
     if args.seed is not None and args.by != "random":
         raise UserError(f"--seed {args.seed} has no effect with --by {args.by}; leave it out")
     if args.by == "random" and args.steps > 1:
@@ -108,6 +114,8 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
         "--output", args.output, is_own=written_by("prune"), inputs=[path], force=args.force
     )
     loaded = pruning.load_prunable(path, args.data, cpu=args.cpu)
+    if args.remove:
+        removal.check_removable(loaded)
     given, wanted = ("--share", args.share) if args.heads is None else ("--heads", args.heads)
     count = pruning.count_of(loaded.model, f"{given} {wanted}", wanted, keep_one=args.keep_one)
     (name,) = short_names([path])
@@ -115,9 +123,12 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     before = pruning.token_loss(*score)
     heads = list(pruning.removals(loaded, count, ranking, name))
     after = pruning.token_loss(*score)
-    save_checkpoint(pruning.pruned_state(path, loaded, heads), args.output)
+    make = removal.removed_state if args.remove else pruning.pruned_state
+    save_checkpoint(make(path, loaded, heads), args.output)
     total = len(pruning.heads_in(loaded.model))
     print(f"{args.output}: {path} without {count} of {total} heads, by {args.by}")
     print(f"pruned, weakest first: {', '.join(map(str, heads)) or 'none'}")
     print(f"loss on {args.subset}: {before:.3f} bits a token before, {after:.3f} after")
+    if args.remove and (option := removal.pruned_option(loaded, heads)):
+        print(f"to train on, add --pruned-heads '{option}'")
     return 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
-from diverse_mha.analysis.ablation import run_model, sentence_losses, sites_of
+from diverse_mha.analysis.ablation import head_numbers, run_model, sentence_losses, sites_of
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.labels import short_names
 from diverse_mha.analysis.similarity import HeadsMeter, Selection
@@ -96,7 +96,7 @@ def heads_in(model: nn.Module) -> list[Head]:
     return [
         Head(site.component, site.number, head)
         for site in sites_of(model)
-        for head in range(1, site.attention.num_heads + 1)
+        for head in site.attention.kept_heads
     ]
 
 
@@ -104,8 +104,8 @@ def heads_in(model: nn.Module) -> list[Head]:
 def remove_head(model: nn.Module, head: Head) -> None:
     """Zero a head's columns of the output projection."""
     (site,) = (site for site in sites_of(model) if site[:2] == head[:2])
-    weight = site.attention.out_proj.weight
-    weight.view(len(weight), site.attention.num_heads, -1)[:, head.head - 1] = 0
+    weight, kept = site.attention.out_proj.weight, site.attention.kept_heads
+    weight.view(len(weight), len(kept), -1)[:, kept.index(head.head)] = 0
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _rank(
 
 
 def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Head, Head], float]:
-    meter = HeadsMeter(selection._replace(measures=("cka",)))
+    meter = HeadsMeter(selection._replace(measures=("cka",)), head_numbers(loaded.model))
     batches = iterate_batches(
         loaded, selection.subset, max_tokens=selection.max_tokens, label=label
     )
@@ -172,7 +172,7 @@ def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Hea
         for number, layer in entry.layers.items()
         for i, row in enumerate(layer["cka"].pairs if layer["cka"] else ())
         for j, value in enumerate(row)
-        if i < j
+        if i < j and value is not None
     }
 
 
@@ -212,9 +212,15 @@ def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
     for site in sites_of(loaded.model):
         pruned = site.attention.out_proj.weight.cpu()
         state["model"][f"{names[site.attention.out_proj]}.weight"][pruned == 0] = 0
+    return record_pruned(state, heads)
+
+
+def record_pruned(state: dict, heads: list[Head]) -> dict:
+    """Remove the training state from a pruned checkpoint, and note all its pruned heads."""
     forget_training(state)
-    state["extra_state"][MADE_BY] = "prune"
-    state["extra_state"]["pruned_heads"] = list(map(str, heads))
+    before = state["extra_state"].get("pruned_heads", [])
+    now = [text for text in map(str, heads) if text not in before]
+    state["extra_state"] |= {MADE_BY: "prune", "pruned_heads": [*before, *now]}
     return state
 
 

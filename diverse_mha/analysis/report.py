@@ -86,6 +86,7 @@ def format_tables(content: Content) -> str:
     for result in results:
         shape = "; ".join(
             f"{component} {entry.heads} heads, {entry.positions:,} positions"
+            + (f", {sum(map(len, entry.pruned.values()))} heads pruned" if entry.pruned else "")
             for component, entry in result.components.items()
         )
         lines += [f"{result.name} ({result.architecture}), {content.subset}: {shape}", ""]

@@ -3,10 +3,10 @@
 ``to_json`` gives the content of ``scores.json``.
 """
 
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, NamedTuple
 
-Pairs = list[list[float]]  # (H, H)
+Pairs = list[list[float | None]]  # (H, H); None for pruned heads that the model lacks
 
 
 def optional() -> Any:
@@ -82,17 +82,53 @@ class Gradient:
 
 
 Measure = Cka | Svcca | Divergence | Sharpness | Ablation | Gradient
-#: A module's measures by name; None with too few positions.
+#: A module's measures by name; None with too few positions. Head n is at place n - 1, also without
+#: pruned heads: in lists of heads their values are None.
 Layer = dict[str, Measure | None]
+
+
+class HeadNumbers(NamedTuple):
+    """The heads of a module that are left after pruning."""
+
+    kept: tuple[int, ...]  # from 1
+    total: int  # with the pruned ones
+
+    @property
+    def pruned(self) -> list[int]:
+        """The heads that are missing."""
+        return [n for n in range(1, self.total + 1) if n not in self.kept]
+
+    def spread(self, values: list, missing: Any = None) -> list:
+        """Put the values of the heads that are left at their places among all."""
+        by_head = dict(zip(self.kept, values, strict=True))
+        return [by_head.get(n, missing) for n in range(1, self.total + 1)]
+
+    def number(self, measure: Measure | None) -> Measure | None:
+        """Put what a measure has of each head, or pair of heads, at its place among all."""
+        if measure is None or not self.pruned:
+            return measure
+        changed = {}
+        for f in fields(measure):
+            value = getattr(measure, f.name)
+            if isinstance(value, dict):  # by pair
+                pairs = ((*map(int, pair.split("-")), x) for pair, x in value.items())
+                value = {f"{self.kept[i - 1]}-{self.kept[j - 1]}": x for i, j, x in pairs}
+            elif isinstance(value, list) and isinstance(value[0], list):
+                value = self.spread(list(map(self.spread, value)), [None] * self.total)
+            elif isinstance(value, list):
+                value = self.spread(value)
+            changed[f.name] = value
+        return replace(measure, **changed)
 
 
 @dataclass
 class Component:
     """The modules of a component."""
 
-    heads: int
+    heads: int  # with pruned ones
     positions: int  # real queries
     layers: dict[str, Layer]  # by number, from "1"
+    pruned: dict[str, list[int]] | None = optional()  # heads that the model lacks, by layer
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """Measures the heads of checkpoints over a split: head states, meters, importance."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from fairseq import utils
 
-from diverse_mha.analysis.ablation import sites_of
+from diverse_mha.analysis.ablation import head_numbers, sites_of
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.results import Model
@@ -80,7 +81,8 @@ def analyze(
 
     ``name`` labels the model in results and progress bar.
     """
-    meter, count, viewed, sentences = HeadsMeter(selection), 0, None, []
+    kept = head_numbers(loaded.model)
+    meter, count, viewed, sentences = HeadsMeter(selection, kept), 0, None, []
     comparison = AgainstMeter(selection) if against else None
     batches = iterate_batches(loaded, selection.subset, max_tokens=selection.max_tokens, label=name)
     for sample in batches:
@@ -96,7 +98,8 @@ def analyze(
         except ValueError as error:  # NaN or infinity
             raise UserError(f"{loaded.path}: {error}") from error
         for row in rows:
-            sentences.append(take_sentence(loaded.task, sample, row, states, selection))
+            taken = take_sentence(loaded.task, sample, row, states, selection, kept)
+            sentences.append(taken)
         count += len(numbers)
     heads = meter.result()
     result = Model(
@@ -116,5 +119,8 @@ def analyze(
                 result.components[component].layers[number] |= measures
         result.summary = summarise(result.components)
     if comparison is not None:
-        result.against = comparison.result()
+        result.against = {
+            c: replace(found, svcca_heads=kept[c, found.layer].spread(found.svcca_heads))
+            for c, found in comparison.result().items()
+        }
     return Analysis(result, sorted(sentences, key=lambda sentence: sentence["number"]))

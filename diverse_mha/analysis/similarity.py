@@ -6,7 +6,7 @@ al. 2018, Tables 4 and 5.
 """
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from diverse_mha.analysis.results import (
     Cka,
     Component,
     Divergence,
+    HeadNumbers,
     Heads,
     Layer,
     Score,
@@ -296,10 +297,19 @@ def check_selection(selection: Selection, depths: dict[str, int], name: str) -> 
 
 
 class HeadsMeter:
-    """Measures of the selected modules of one model."""
+    """Measures of the selected modules of one model.
 
-    def __init__(self, selection: Selection):
-        self.selection = selection
+    Args:
+        selection: components, layers and measures.
+        numbers: the heads of each module, by component and layer; None: none is pruned.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        numbers: Mapping[tuple[str, int], HeadNumbers] | None = None,
+    ):
+        self.selection, self._numbers = selection, numbers or {}
         self.modules: dict[str, dict[int, ModuleMeter]] = {}
 
     def update(self, head_states: dict[str, list[HeadStates]]) -> None:
@@ -324,9 +334,14 @@ class HeadsMeter:
         """Return the measures of all modules."""
         components = {}
         for component, meters in self.modules.items():
-            first = next(iter(meters.values()))
-            layers = {str(number): meter.result() for number, meter in meters.items()}
-            components[component] = Component(first.num_heads, first.positions, layers)
+            first, layers, pruned = next(iter(meters.values())), {}, {}
+            for number, meter in meters.items():
+                every = tuple(range(1, meter.num_heads + 1))
+                heads = self._numbers.get((component, number), HeadNumbers(every, len(every)))
+                layers[str(number)] = {k: heads.number(v) for k, v in meter.result().items()}
+                pruned |= {str(number): heads.pruned} if heads.pruned else {}
+            entry = Component(heads.total, first.positions, layers, pruned or None)
+            components[component] = entry
         result = Heads(components, summarise(components))
         if "disagreement" in self.selection.measures:
             result.disagreement = {

@@ -206,6 +206,8 @@ def heads_of(result: Model) -> list[dict]:
         for number, layer in entry.layers.items():
             sharp, rises, slopes = (layer.get(m) for m in ("entropy", ABLATION, GRADIENT))
             for head in range(entry.heads):
+                if head + 1 in (entry.pruned or {}).get(number, ()):
+                    continue
                 row = {"component": component, "layer": number, "head": head + 1}
                 if sharp:
                     row["entropy"] = sharp.heads[head]

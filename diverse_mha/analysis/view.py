@@ -1,13 +1,15 @@
 """Data of the report's view of single heads: attention weights of sentences, maps of heads."""
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from diverse_mha.analysis.importance import ABLATION, GRADIENT
 from diverse_mha.analysis.labels import COMPONENT_TITLES
-from diverse_mha.analysis.results import Component, Model
+from diverse_mha.analysis.results import Component, HeadNumbers, Model
 from diverse_mha.analysis.similarity import Selection, mean
 from diverse_mha.attention import HeadStates
 
@@ -30,6 +32,7 @@ def take_sentence(
     index: int,
     states: dict[str, list[HeadStates]],
     selection: Selection,
+    numbers: Mapping[tuple[str, int], HeadNumbers] | None = None,
 ) -> dict:
     """Return the attention weights of one sentence of fairseq's batch, without padding.
 
@@ -39,6 +42,7 @@ def take_sentence(
         index: row of the sentence in the batch.
         states: head states of the batch, with ``weights``.
         selection: components and layers.
+        numbers: the heads of each module, if some are pruned; missing ones have weights of 0.
 
     Returns:
         ``{"number", "components": {component: {"queries", "keys", "weights"}}}``: the sentence's
@@ -53,11 +57,13 @@ def take_sentence(
         queries, keys = _tokens(task, sample, component, batch_row)
         real_t = _real(layers[0].query_padding_mask, batch_row, len(queries))
         real_s = _real(layers[0].key_padding_mask, batch_row, len(keys))
-        weights = b"".join(
-            (layers[number - 1].weights[batch_row].float().cpu()[:, real_t][:, :, real_s] * 255)
-            .round().byte().numpy().tobytes()
-            for number in selection.layers_of(len(layers))
-        )  # fmt: skip
+        weights = b""
+        for number in selection.layers_of(len(layers)):
+            own = layers[number - 1].weights[batch_row].float().cpu()[:, real_t][:, :, real_s]
+            if numbers is not None:
+                missing = torch.zeros_like(own[0])
+                own = torch.stack(numbers[component, number].spread(list(own), missing))
+            weights += (own * 255).round().byte().numpy().tobytes()
         components[component] = {
             "queries": [queries[t] for t in real_t],
             "keys": [keys[s] for s in real_s],

@@ -29,7 +29,7 @@ def _projected(options, place) -> None:
     """Keep queries, keys and values as they are projected."""
 
 
-PROJECTIONS.register(Method("none", "none", _projected, stock=True))
+PROJECTIONS.register(Method("none", "none", _projected, stock=True, head_axes={}))
 
 
 class ProjectionMap(nn.Module):
@@ -146,7 +146,9 @@ def _projection(options, place) -> None:
     """Keep the output projection."""
 
 
-AGGREGATION.register(Method("linear", "linear (concatenate and project)", _projection, stock=True))
+AGGREGATION.register(
+    Method("linear", "linear (concatenate and project)", _projection, stock=True, head_axes={})
+)
 
 
 DROPHEAD = Seam("drophead_method", "independent", "how --drophead drops heads")

@@ -203,6 +203,8 @@ class Method:
         carries: True if a layer's logits, or layer 1's values, go to the next layer.
         fold: turns the parameters of an attention module (by name, in place) into those of a stock
             one that computes the same; None if that cannot be.
+        head_axes: parameters of the module with a dimension of heads, and which it is, so that
+            heads can be removed; None if a head depends on others.
     """
 
     name: str
@@ -213,6 +215,7 @@ class Method:
     stock: bool = False
     carries: bool = False
     fold: Callable[[dict], None] | None = None
+    head_axes: Mapping[str, int] | None = None
 
 
 class Registry:

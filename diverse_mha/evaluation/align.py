@@ -55,8 +55,9 @@ class Aligner:
             raise UserError(
                 f"{loaded.path}: has no attention to a source; give a translation model"
             )
-        self.loaded, self.heads = loaded, loaded.model.heads["cross"]
-        self.layers = len(loaded.model.decoder.layers)
+        self.loaded, kept = loaded, loaded.model.kept_heads["cross"]
+        self.layers = len(kept)
+        self._places = [(layer, head) for layer, heads in enumerate(kept, 1) for head in heads]
         made = preparation(Path(data)).post_process
         self._data = Path(data).absolute()
         self._languages = loaded.task.cfg.source_lang, loaded.task.cfg.target_lang
@@ -66,7 +67,7 @@ class Aligner:
 
     def head(self, row: int) -> tuple[int, int]:
         """Return the layer and the head of a row, from 1."""
-        return row // self.heads + 1, row % self.heads + 1
+        return self._places[row]
 
     def choose(self, option: str, text: str) -> int:
         """Return the row of ``LAYER.HEAD``; ``auto``: that of the highest agreement on valid."""
@@ -74,17 +75,18 @@ class Aligner:
             agreed = self.agreement(self.split("valid"))
             return max(range(len(agreed)), key=agreed.__getitem__)
         numbers = re.fullmatch(r"(\d+)\.(\d+)", text)
-        layer, head = map(int, numbers.groups()) if numbers else (0, 0)
-        if not (1 <= layer <= self.layers and 1 <= head <= self.heads):
+        place = tuple(map(int, numbers.groups())) if numbers else None
+        if place not in self._places:
+            heads = self.loaded.model.heads["cross"]
             raise UserError(
-                f"{option} {text}: {self.loaded.path} has {self.layers} layers of {self.heads} "
+                f"{option} {text}: {self.loaded.path} has {self.layers} layers of {heads} "
                 "heads; give auto, or LAYER.HEAD such as 1.1"
             )
-        return (layer - 1) * self.heads + head - 1
+        return self._places.index(place)
 
     def agreement(self, sentences: list[Aligned]) -> list[float]:
         """Return each head's agreement with the others."""
-        rows = self.layers * self.heads
+        rows = len(self._places)
         return agreement(
             torch.cat([sentence.choices[:rows] for sentence in sentences], dim=1)
         ).tolist()

@@ -183,6 +183,19 @@ class Loaded(NamedTuple):
         return getattr(self.task, "cfg", None) or self.task.args
 
 
+def read_state(path: str, overrides: dict | None = None) -> dict:
+    """Return a checkpoint as fairseq reads it, with its options in ``cfg``, not ``args``."""
+    state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
+    if state.get("args") is not None:
+        state["cfg"], state["args"] = convert_namespace_to_omegaconf(state["args"]), None
+    return state
+
+
+def twin_of(architecture: str) -> str | None:
+    """Return the name of our model with the parameters of a stock one; None for other models."""
+    return TWINS.get(ARCH_MODEL_REGISTRY.get(architecture) or MODEL_REGISTRY.get(architecture))
+
+
 def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     """Load a model and its task; a stock ``transformer`` or ``transformer_lm`` as its twin.
 
@@ -196,15 +209,13 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     if not (Path(data) / "input0").is_dir():  # a classifier's task checks its own
         check_data_folder(data)
     diverse_mha.register()
-    state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": str(data)})
-    if state.get("args") is not None:
-        state["cfg"], state["args"] = convert_namespace_to_omegaconf(state["args"]), None
+    state = read_state(path, {"data": str(data)})
     cfg = state.get("cfg")
     if cfg is None or not state.get("model") or any(cfg.get(x) is None for x in ("model", "task")):
         raise UserError(f"{path}: holds no model with its options; give a training checkpoint")
     name = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", None))
     model_class = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
-    twin = TWINS.get(model_class)
+    twin = twin_of(name)
     if twin is None and not getattr(model_class, "__module__", "").startswith("diverse_mha."):
         raise UserError(
             f"{path}: a model of architecture {name!r} has no head states; analyze supports "
@@ -228,6 +239,14 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
 def build_twin(twin: str, name: str, options: Any, task: Any):
     """Build our model for the parameters of a stock checkpoint.
 
+    The arguments are those of :func:`twin_options`.
+    """
+    return MODEL_REGISTRY[twin].build_model(twin_options(twin, name, options), task)
+
+
+def twin_options(twin: str, name: str, options: Any) -> Namespace:
+    """Return all options of our model for the parameters of a stock checkpoint.
+
     ``twin`` is one of ``TWINS``; ``name`` and ``options`` are the checkpoint's architecture and
     model options.
     """
@@ -237,9 +256,7 @@ def build_twin(twin: str, name: str, options: Any, task: Any):
         ARCH_CONFIG_REGISTRY[name](known)
     if not getattr(known, "decoder_normalize_before", False):
         known.no_decoder_final_norm = False  # no effect in fairseq; our models reject it
-    kind = MODEL_REGISTRY[twin]
-    filled = {**vars(to_namespace(kind.config())), **vars(known)}
-    return kind.build_model(Namespace(**filled), task)
+    return Namespace(**{**vars(to_namespace(MODEL_REGISTRY[twin].config())), **vars(known)})
 
 
 def check_same_blocks(models: list[Loaded]) -> None:

@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     stock = stock_state(args.checkpoint, state)
     stock["extra_state"] = (stock.get("extra_state") or {}) | {MADE_BY: "export"}
     save_checkpoint(stock, output)
-    print(f"{output}: {args.checkpoint} for stock fairseq")
+    print(f"{output}: {args.checkpoint} for stock fairseq{_note(state)}")
     return 0
 
 
@@ -122,5 +122,12 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
         if output.exists():
             output.rename(Path(folder, "before"))  # removed with the folder
         made.replace(output)
-    print(f"{output}: {args.checkpoint} {summary}")
+    print(f"{output}: {args.checkpoint} {summary}{_note(state)}")
     return 0
+
+
+def _note(state: dict) -> str:
+    """Say that removed heads come back as zeros: no format has a number of heads by layer."""
+    from diverse_mha.models.stock_form import pruned_heads
+
+    return "; its pruned heads are zeros there" if pruned_heads(state["cfg"]) else ""

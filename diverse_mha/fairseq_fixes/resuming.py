@@ -261,6 +261,16 @@ def compare_runs(
     return list(changes(read["cfg"] or {}, trainer.cfg))
 
 
+def check_pruned_heads(path: str, saved: Mapping | None, now: Mapping) -> None:
+    """Raise an error if a checkpoint that did not fit lacks other heads than the model."""
+    before, after = (
+        _options((options or {}).get("model")).get("pruned_heads") for options in (saved, now)
+    )
+    if before != after:
+        cure = f"give --pruned-heads '{before}'" if before else "leave out --pruned-heads"
+        raise UserError(f"{path}: lacks other heads than the model; {cure}")
+
+
 def say_changes(path: str, changed: Collection[Change]) -> None:
     """Log changed options in one line."""
     if changed:
@@ -356,6 +366,7 @@ def check_and_load(load, cfg, trainer, **passed):
             loaded = load(cfg, trainer, **passed)
     except Exception as error:
         # Report a changed option instead, if there is one.
+        check_pruned_heads(path, read.get("cfg"), trainer.cfg)
         compare_runs(trainer, option, path, read, fits=False)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
             raise UserError(f"{path}: {error}") from error

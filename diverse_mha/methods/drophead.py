@@ -104,5 +104,6 @@ DROPHEAD.register(
         IndependentOptions,
         _check,
         stock=True,
+        head_axes={},
     )
 )

@@ -63,5 +63,6 @@ AGGREGATION.register(
         "exclusive (outputs without the position's own value, Zhai 2026)",
         _build,
         check=_check,
+        head_axes={},
     )
 )

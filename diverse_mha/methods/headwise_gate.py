@@ -62,6 +62,7 @@ AGGREGATION.register(
         "headwise-gate (scale each head by a sigmoid of the layer's input, then project, Qiu et "
         "al. 2025)",
         _build,
+        head_axes={"gate.weight": 0},
     )
 )
 AGGREGATION.register(
@@ -69,5 +70,6 @@ AGGREGATION.register(
         "elementwise-gate",
         "elementwise-gate (scale each element so, Qiu et al. 2025)",
         _build_elementwise,
+        head_axes={"gate.weight": 0},
     )
 )

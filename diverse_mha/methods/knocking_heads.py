@@ -57,5 +57,6 @@ PROJECTIONS.register(
         "knocking-heads (one matrix for the values of all heads, Zhou et al. 2025)",
         _build,
         fold=fold,
+        head_axes={},
     )
 )

@@ -55,5 +55,6 @@ PROJECTIONS.register(
         "qk-norm",
         "qk-norm (queries and keys of length 1, times a learnt scale, Henry et al. 2020)",
         _build,
+        head_axes={"scale": 0},
     )
 )

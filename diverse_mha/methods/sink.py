@@ -45,5 +45,10 @@ def _build(options, place: Place) -> Sink:
 
 
 LOGITS.register(
-    Method("sink", "sink (a learnt logit a head that takes weight, Xiao et al. 2024)", _build)
+    Method(
+        "sink",
+        "sink (a learnt logit a head that takes weight, Xiao et al. 2024)",
+        _build,
+        head_axes={"logit": 0},
+    )
 )

@@ -1,5 +1,6 @@
 """Multi-head attention with fairseq's parameters, replaceable parts, and cached keys."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.attention.core import OpenHeads, padding_bias, rows_per_key
+from diverse_mha.models.pruned_heads import HEAD_AXES, shrink
 
 
 class CachedKeys:
@@ -133,6 +135,14 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         drophead: module that drops heads in training.
         projections: see ``OpenHeads.open_heads``, like the last.
         carry_values: return the values of layer 1 for the next layer.
+        pruned: heads that the module lacks, from 1; at least one is left.
+        head_axes: parameters of the parts above that have a dimension of heads, and which.
+        tied_by: the method, as option and name, for which no head can be removed.
+
+    Attributes:
+        all_heads: number of heads with the pruned ones.
+        kept_heads: the heads that are left, from 1; ``num_heads`` is their number.
+        head_axes: every parameter with a dimension of heads, and which it is.
     """
 
     def __init__(
@@ -150,6 +160,9 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         drophead: nn.Module | None = None,
         projections: nn.Module | None = None,
         carry_values: bool = False,
+        pruned: tuple[int, ...] = (),
+        head_axes: Mapping[str, int] | None = None,
+        tied_by: str | None = None,
     ):
         super().__init__(
             embed_dim,
@@ -161,6 +174,12 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             encoder_decoder_attention=encoder_decoder_attention,
         )
         self.open_heads(aggregation, cascade, carry_logits, drophead, projections, carry_values)
+        self.all_heads, self.tied_by = num_heads, tied_by
+        self.head_axes = {**HEAD_AXES, **(head_axes or {})}
+        self.kept_heads = tuple(n for n in range(1, num_heads + 1) if n not in pruned)
+        if pruned:
+            shrink(self, self.head_axes, self.kept_heads, num_heads)
+            self.num_heads = len(self.kept_heads)
 
     def forward(
         self,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from diverse_mha.attention.core import OpenHeads
 from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.resuming import FINETUNE
-from diverse_mha.models.components import SIDES
+from diverse_mha.models.components import ATTENTIONS, SIDES
 from diverse_mha.models.config import seam_options
 
 logger = logging.getLogger(__name__)
@@ -129,12 +129,23 @@ class DiverseModel(StartsWarm):
 
     @property
     def heads(self) -> dict[str, int]:
-        """Number of heads of each attention in the model."""
+        """Number of heads of each attention in the model, with pruned ones."""
         stacks = {component: getattr(self, side, None) for component, side in SIDES.items()}
         return {
             component: getattr(stack.cfg, SIDES[component]).attention_heads
             for component, stack in stacks.items()
             if stack is not None and stack.layers and (component != "cross" or stack.crossing)
+        }
+
+    @property
+    def kept_heads(self) -> dict[str, list[tuple[int, ...]]]:
+        """The heads that are left, from 1, by component and layer."""
+        return {
+            component: [
+                getattr(layer, ATTENTIONS[component]).kept_heads
+                for layer in getattr(self, SIDES[component]).layers
+            ]
+            for component in self.heads
         }
 
 

@@ -3,19 +3,23 @@
 Every check takes a namespace with fairseq's flat option names, before anything is built.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairseq.options import eval_str_list
 
-from diverse_mha.attention import AGGREGATION, LOGITS, PROJECTIONS
+from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS, PROJECTIONS
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import Place, Seam, Selection, flag, parse_layers, parse_names
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SEAMS
+from diverse_mha.models.pruned_heads import Pruned, read_pruned
 
 # By component, the stack whose width, heads and number of layers it has.
 SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
+# By component, the name of its attention modules in a layer.
+ATTENTIONS = {"encoder": "self_attn", "cross": "encoder_attn", "decoder": "self_attn"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Seams:
         projections_on: the components whose layers have it.
         drophead: the method of dropping heads in training.
         activation_dropout: fairseq's option.
+        pruned: the heads that the model lacks.
     """
 
     aggregation: Selection
@@ -41,6 +46,7 @@ class Seams:
     projections_on: tuple[str, ...]
     drophead: Selection
     activation_dropout: float
+    pruned: Pruned
 
     @classmethod
     def from_options(cls, args, components: tuple[str, ...]) -> "Seams":
@@ -59,6 +65,9 @@ class Seams:
         logits_on = _read_on(args, LOGITS, logits, components, noise)
         method = f"{flag(PROJECTIONS.name)}; give a method"
         projections_on = _read_on(args, PROJECTIONS, projections, components, method)
+        counts = {c: getattr(args, f"{SIDES[c]}_layers") for c in components}
+        shapes = {c: (counts[c], getattr(args, f"{SIDES[c]}_attention_heads")) for c in components}
+        pruned = getattr(args, "pruned_heads", None)
         seams = cls(
             aggregation,
             layers,
@@ -69,6 +78,7 @@ class Seams:
             drophead,
             # As in fairseq's layers, the older option counts if this one is 0.
             args.activation_dropout or getattr(args, "relu_dropout", 0.0) or 0.0,
+            read_pruned(pruned, shapes),
         )
         for part, places in (
             (projections, projections_on),
@@ -80,7 +90,12 @@ class Seams:
                 side = SIDES[component]
                 shape = (getattr(args, f"{side}_{x}") for x in ("embed_dim", "attention_heads"))
                 part.method.check(part.options, seams._place(component, 1, *shape))
-        counts = {c: getattr(args, f"{SIDES[c]}_layers") for c in components}
+        for component, layer in seams.pruned:
+            if method := seams.tying(component, layer):
+                raise UserError(
+                    f"--pruned-heads {pruned}: {method} ties heads of {component} layer {layer} "
+                    "to others; leave one of the two out"
+                )
         for seam, part, on in (
             (LOGITS, logits, logits_on),
             (PROJECTIONS, projections, projections_on),
@@ -93,6 +108,23 @@ class Seams:
                 )
         return seams
 
+    def _methods(self, component: str, number: int) -> Iterator[tuple[str, Seam, Selection]]:
+        """Yield what acts on a module: the module's part, the seam and its selection."""
+        if number in self.layers[component]:
+            yield "aggregation", AGGREGATION, self.aggregation
+        if component in self.logits_on:
+            yield "cascade", LOGITS, self.logits
+        yield "drophead", DROPHEAD, self.drophead
+        if component in self.projections_on:
+            yield "projections", PROJECTIONS, self.projections
+
+    def tying(self, component: str, number: int) -> str | None:
+        """Return the method, as option and name, that ties a module's heads to others, or None."""
+        for _, seam, selected in self._methods(component, number):
+            if selected.method.head_axes is None:
+                return f"{flag(seam.name)} {selected.method.name}"
+        return None
+
     def _place(self, component: str, number: int, embed_dim: int, num_heads: int) -> Place:
         side = SIDES[component]
         return Place(component, side, number, embed_dim, num_heads, self.activation_dropout)
@@ -104,20 +136,23 @@ class Seams:
         ``DiverseAttention``.
         """
         place = self._place(component, number, embed_dim, num_heads)
-        aggregation = None
-        if number in self.layers[component]:
-            aggregation = self.aggregation.method.build(self.aggregation.options, place)
-        logits = self.logits.method if component in self.logits_on else None
-        projections = self.projections.method if component in self.projections_on else None
+        parts, axes, carries = {}, {}, set()
+        for part, seam, (method, own) in self._methods(component, number):
+            parts[part] = method.build(own, place)
+            if parts[part] is not None:
+                name = "out_proj" if part == "aggregation" else part
+                axes |= {f"{name}.{x}": axis for x, axis in (method.head_axes or {}).items()}
+            if method.carries:
+                carries.add(seam.name)
         return DiverseAttention(
             embed_dim,
             num_heads,
-            aggregation=aggregation,
-            cascade=logits and logits.build(self.logits.options, place),
-            carry_logits=logits is not None and logits.carries,
-            drophead=self.drophead.method.build(self.drophead.options, place),
-            projections=projections and projections.build(self.projections.options, place),
-            carry_values=projections is not None and projections.carries,
+            carry_logits=LOGITS.name in carries,
+            carry_values=PROJECTIONS.name in carries,
+            pruned=self.pruned.get((component, number), ()),
+            head_axes=axes,
+            tied_by=self.tying(component, number),
+            **parts,
             **options,
         )
 

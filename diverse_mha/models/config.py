@@ -35,6 +35,7 @@ from omegaconf import OmegaConf
 from diverse_mha import methods  # noqa: F401  registers what the seams can be
 from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS, PROJECTIONS
 from diverse_mha.common.typed import register_options, with_options
+from diverse_mha.models.pruned_heads import PrunedOptions
 
 SEAMS = (PROJECTIONS, AGGREGATION, LOGITS, DROPHEAD)
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
@@ -69,8 +70,8 @@ FlatTransformerConfig = make_dataclass(
 
 
 def seam_options() -> list[Field]:
-    """Return our options of every model, those of the seams."""
-    return [f for seam in SEAMS for f in seam.options()]
+    """Return our options of every model: those of the seams, and the pruned heads."""
+    return [*(f for seam in SEAMS for f in seam.options()), *fields(PrunedOptions)]
 
 
 SeamConfig = with_options(FairseqDataclass, seam_options(), "SeamConfig")

@@ -1,7 +1,8 @@
 """Our checkpoint in stock fairseq's form: for ``export``, and for CTranslate2's converter.
 
-Parameters already have fairseq's names; a linear method is multiplied into the projections. The
-configuration becomes fairseq's model and task, with all of fairseq's options and none of ours.
+Parameters already have fairseq's names; a linear method is multiplied into the projections. Pruned
+heads that a model lacks become zeros, as fairseq has one number of heads. The configuration becomes
+fairseq's model and task, with all of fairseq's options and none of ours.
 """
 
 import re
@@ -16,8 +17,10 @@ from omegaconf import OmegaConf
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
+from diverse_mha.models.components import SIDES
 from diverse_mha.models.config import SEAMS, seam_options, to_namespace
 from diverse_mha.models.language_model import DiverseLanguageModel
+from diverse_mha.models.pruned_heads import Pruned, fill_pruned, read_pruned
 from diverse_mha.models.translation import DiverseTransformer
 
 #: Our model class -> fairseq's model and task.
@@ -84,6 +87,17 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict
     return vars(filled) | {"_name": stock[0]}, task | {"_name": stock[1]}, folds
 
 
+def pruned_heads(cfg: Any) -> Pruned:
+    """Return the heads that a checkpoint's model lacks, from its options."""
+    options = to_namespace(cfg.model)
+    shapes = {
+        component: tuple(getattr(options, f"{side}_{x}") for x in ("layers", "attention_heads"))
+        for component, side in SIDES.items()
+        if hasattr(options, f"{side}_layers")
+    }
+    return read_pruned(getattr(options, "pruned_heads", None), shapes)
+
+
 def _folded(parameters: dict, folds: list[Callable[[dict], None]]) -> dict:
     """Return a model's parameters with those of the methods folded into the projections."""
     if not folds:
@@ -121,10 +135,11 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
         cfg |= {"model": model, "task": task, "tokenizer": config.get("tokenizer")}
         cfg["bpe"] = config.get("bpe")
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
+    filled = fill_pruned(_folded(state["model"], folds), pruned_heads(state["cfg"]), model)
     return {
         "args": args,
         "cfg": cfg,
-        "model": _folded(state["model"], folds),
+        "model": filled,
         "optimizer_history": [history | {"num_updates": 0}],
         "task_state": {},
         "extra_state": {},

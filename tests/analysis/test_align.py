@@ -64,7 +64,7 @@ def test_alignments_print_words_of_the_text_not_the_dictionary(kind, tmp_path, m
     task.source_dictionary = task.target_dictionary = words
     task.dataset = lambda subset: [0]
     decoder = SimpleNamespace(layers=[0], padding_idx=words.pad())
-    model = SimpleNamespace(heads={"cross": 1}, decoder=decoder)
+    model = SimpleNamespace(heads={"cross": 1}, kept_heads={"cross": [(1,)]}, decoder=decoder)
     aligner = align.Aligner(SimpleNamespace(model=model, task=task), str(tmp_path / "bin"))
     (found,) = aligner.split("test")
     assert found.sources == 2 and found.choices.size(1) == 3 and found.known

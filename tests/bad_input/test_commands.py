@@ -105,6 +105,8 @@ ROWS = [
     Row("analyze-output-empty", "analyze best.pt bin --output ''", "--output is empty", "a path"),
     Row("analyze-output", "analyze best.pt bin --output file/x", "--output file/x", "folder"),
     Row("analyze-output-run", "analyze best.pt bin --output .", "--output .", "of its own"),
+    Row("prune-curve-remove", "prune best.pt bin --curve 0 --remove --output x", "--remove has no",
+        "give --share or --heads"),
     Row("prune-curve-run", "prune best.pt bin --curve 0 --output .", "--output .", "of its own"),
     # diverse-mha align
     Row("align-lm", "align lm.pt bin", "lm.pt: ", "no attention to a source"),

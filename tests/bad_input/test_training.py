@@ -43,6 +43,7 @@ OPTIONS = [
         train("--disagreement output --disagreement-on cross", MODEL_LANGUAGE),
         "no 'cross' attention", "choose from decoder"),
     Row("hsic-weight", train("--hsic-weight -1"), "--hsic-weight -1", "0 or a positive"),
+    Row("pruned-heads", train("--pruned-heads 1.1"), "--pruned-heads 1.1", "choose from encoder"),
     Row("heads", train("--encoder-attention-heads 3"), "3", "divi"),
     Row("data-dictionary", train(data="baddict"), "baddict/dict", "fairseq-preprocess"),
     Row("data-cut-text", train(data="cutbin"), "cutbin/", "fairseq-preprocess"),

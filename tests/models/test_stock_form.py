@@ -33,6 +33,16 @@ MODELS = {
         "transformer_disagree",
         SMALL | {"projections": "knocking-heads", "projections_on": "encoder,cross"},
     ),
+    "pruned": (
+        "transformer_disagree",
+        SMALL
+        | {"pruned_heads": "encoder 1.3 2.1 2.2 2.4, cross 1.1, decoder 2.4"}
+        | {"projections": "knocking-heads"},
+    ),
+    "pruned language model": (
+        "transformer_lm_disagree_tiny",
+        LM | {"pruned_heads": "decoder 1.1 1.4"},
+    ),
     "norm after": ("transformer_lm_disagree", LM | {"decoder_output_dim": 16}),
 }
 

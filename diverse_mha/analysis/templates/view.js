@@ -73,8 +73,9 @@
     found.sort((one, two) => two[0] - one[0]);
     const most = found.filter(([weight], n) => n < 3 && weight >= 0.005).map(([, said]) => said);
     const name = at("component").selectedOptions[0].textContent;
+    const seen = most.length ? `most at ${most.join(", ")}` : "at none of these words";
     at("said").textContent = `${name}, layer ${at("layer").value}, head ${head + 1}: ` +
-      `“${buttons[place].textContent}” looks most at ${most.join(", ")}.`;
+      `“${buttons[place].textContent}” looks ${seen}.`;
   }
 
   function drawMaps(model, chosen) {

@@ -257,7 +257,14 @@ def _check(options: NoiseOptions, place: Place) -> None:
 def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
     plain = kind == "none"
     return Method(
-        kind, text, partial(_build, kind), options, _check, stock=plain, carries=not plain
+        kind,
+        text,
+        partial(_build, kind),
+        options,
+        _check,
+        stock=plain,
+        carries=not plain,
+        head_axes={} if plain else None,
     )
 
 

@@ -1,0 +1,76 @@
+"""Models without their pruned heads train on, resume and decode by fairseq's commands."""
+
+import re
+
+import pytest
+import torch
+
+from tests.integration.conftest import PLUGIN, run, train
+
+pytestmark = pytest.mark.integration
+MODEL = "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def pruned(trained, data, tmp_path_factory):
+    """The trained model with zeroed heads, without them, and the option that a training needs."""
+    folder = tmp_path_factory.mktemp("pruned")
+    command = ["diverse_mha.cli", "prune", trained / MODEL, data, "--heads", 4, "--keep-one"]
+    for name, more in (("zeroed", []), ("small", ["--remove"])):
+        done = run(*command, "--output", folder / f"{name}.pt", "--cpu", *more)
+    (option,) = re.findall(r"--pruned-heads '(.*)'", done.stdout)
+    return folder, option
+
+
+def hypotheses(path, data, *options) -> list[str]:
+    """Hypotheses with their scores, by fairseq-generate."""
+    command = ["fairseq_cli.generate", data, "--path", path, "--user-dir", PLUGIN, "--cpu"]
+    said = run(*command, "--beam", 3, *options).stdout
+    return sorted(re.findall(r"^H-\d+\t.*$", said, re.M))
+
+
+def test_generation_is_that_of_the_zeroed_model(pruned, data):
+    folder, _ = pruned
+    options = ["--print-alignment", "hard"]  # of the mean of the heads that are left
+    texts, scores = [], []
+    for name in ("small", "zeroed"):
+        lines = [x.split("\t") for x in hypotheses(folder / f"{name}.pt", data, *options)]
+        texts.append([(number, text) for number, *_, text in lines])
+        scores.append([float(line[1]) for line in lines])
+    assert texts[0] == texts[1] and len(texts[0]) == 10
+    assert scores[0] == pytest.approx(scores[1], abs=1e-3)
+
+
+def test_it_trains_on_and_resumes(pruned, data, tmp_path):
+    folder, option = pruned
+    start = ["--finetune-from-model", folder / "small.pt", "--pruned-heads", option]
+    terms = ["--disagreement", "output", "--hsic-weight", "1e-3"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(data, whole, *start, *terms, "--max-epoch", 3)
+    train(data, parts, *start, *terms, "--max-epoch", 2)
+    train(data, parts, *start, *terms, "--max-epoch", 3)
+    states = [torch.load(x / MODEL, weights_only=True) for x in (whole, parts)]
+    assert states[0]["cfg"]["model"]["pruned_heads"] == option
+    before = torch.load(folder / "small.pt", weights_only=True)["model"]
+    for name, value in states[0]["model"].items():
+        assert torch.equal(value, states[1]["model"][name]) and value.shape == before[name].shape
+    name = "encoder.layers.0.fc1.weight"
+    assert not torch.equal(states[0]["model"][name], before[name])
+    done = train(data, parts, *terms, "--max-epoch", 4, check=False)
+    assert (
+        f"{MODEL}: lacks other heads than the model; give --pruned-heads '{option}'" in done.stderr
+    )
+
+
+def test_a_training_without_the_option_is_told_it(pruned, data, trained, tmp_path):
+    folder, option = pruned
+    for start, words, cure in (
+        ("--finetune-from-model", [], f"give --pruned-heads '{option}'"),
+        ("--restore-file", ["--pruned-heads", "encoder 1.1"], f"give --pruned-heads '{option}'"),
+    ):
+        done = train(data, tmp_path, start, folder / "small.pt", *words, check=False)
+        (line,) = [x for x in done.stderr.splitlines() if x.startswith("error: ")]
+        assert line.endswith(f"small.pt: lacks other heads than the model; {cure}")
+    words = ["--finetune-from-model", trained / MODEL, "--pruned-heads", option]
+    done = train(data, tmp_path, *words, check=False)
+    assert f"{MODEL}: lacks other heads than the model; leave out --pruned-heads" in done.stderr
