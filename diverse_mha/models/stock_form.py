@@ -14,6 +14,7 @@ from typing import Any
 from fairseq.dataclass.utils import merge_with_parent
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
@@ -47,7 +48,15 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict
             f"{path}: a model of architecture {name!r}; exported are translation and language "
             "models of this package"
         )
-    options = to_namespace(merge_with_parent(MODEL_DATACLASS_REGISTRY[name](), cfg.model, True))
+    try:
+        merged = merge_with_parent(MODEL_DATACLASS_REGISTRY[name](), cfg.model, True)
+    except OmegaConfBaseException as error:
+        option = str(error.full_key)
+        raise UserError(
+            f"{path}: {flag(option)} {cfg.model.get(option)}: cannot be read; a method of your own "
+            "needs --user-dir"
+        ) from error
+    options = to_namespace(merged)
     if options.attention_samples:
         raise UserError(
             f"{path}: --attention-samples {options.attention_samples} exists in this package "

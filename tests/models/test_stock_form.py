@@ -115,6 +115,13 @@ def test_methods_unknown_to_fairseq_are_refused(arch, options, message):
         stock_state("x.pt", checkpoint(arch, options))
 
 
+def test_a_method_of_a_missing_plugin_is_named():
+    state = checkpoint(*MODELS["translation"])
+    state["cfg"].model.aggregation = "scaled"
+    with pytest.raises(UserError, match="x.pt: --aggregation scaled: .* needs --user-dir"):
+        stock_state("x.pt", state)
+
+
 @pytest.mark.parametrize("name", ["sentence_classifier", "transformer", "gone"])
 def test_other_models_are_refused(name):
     state = {"cfg": OmegaConf.create({"model": {"_name": name}, "task": {}}), "model": {}}
