@@ -18,7 +18,8 @@
 | ``value_residual.py`` | values of layer 1 (Zhou et al. 2024) | projections |
 
 All files here are imported, and so register their methods. None imports fairseq. The seams are in
-``diverse_mha.attention.registries``, the base of loss terms in ``term.py``.
+``diverse_mha.attention.registries``, the base of loss terms in ``term.py``,
+their sum in ``diversity.py``.
 """
 
 from diverse_mha.common.options import import_siblings

@@ -95,8 +95,8 @@ def components() -> dict[str, Component]:
 
 def _added() -> set[str]:
     """Return the names of options that are not fairseq's."""
-    from diverse_mha.criterions.diversity import diversity_options
     from diverse_mha.criterions.token_loss import TokenLossConfig
+    from diverse_mha.methods.diversity import diversity_options
     from diverse_mha.models.config import seam_options
     from diverse_mha.models.sentence_classifier import ClassifierConfig
     from diverse_mha.tasks.sentence_classification import SentenceClassificationConfig

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.tasks.translation import TranslationTask
 
-from diverse_mha.criterions.diversity import Schedule
+from diverse_mha.methods.diversity import Schedule
 from tests.criterions.test_terms import criterion
 from tests.toy import build_ours, toy_batch
 

@@ -9,7 +9,8 @@ from fairseq.dataclass.utils import merge_with_parent
 from fairseq.logging import metrics
 from omegaconf import OmegaConf
 
-from diverse_mha.criterions.diversity import DiversityConfig, DiversityTerms
+from diverse_mha.criterions.diversity import DiversityConfig
+from diverse_mha.methods.diversity import DiversityTerms
 from tests import reference, reference_diversity
 from tests.models.test_language_model import ADAPTIVE, TOKENS
 from tests.models.test_language_model import build as build_lm

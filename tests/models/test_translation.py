@@ -6,7 +6,8 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
-from diverse_mha.criterions.diversity import DiversityConfig, DiversityTerms
+from diverse_mha.criterions.diversity import DiversityConfig
+from diverse_mha.methods.diversity import DiversityTerms
 from diverse_mha.models.config import TRANSLATION_NAMESAKES
 from tests.toy import (
     SMALL,

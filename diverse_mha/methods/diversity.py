@@ -1,0 +1,175 @@
+"""The loss terms in any combination: their options, schedule, sum and values."""
+
+from collections.abc import Collection
+from dataclasses import Field, astuple, dataclass, fields
+from typing import NamedTuple
+
+from torch import Tensor
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import option, read_options, refuse_idle
+from diverse_mha.common.ranges import ANY_COUNT
+from diverse_mha.methods.term import TERMS, Term, total
+
+
+@dataclass
+class Schedule:
+    """Options of the schedule, and its factor on the weights of all terms.
+
+    By the number of updates done, n; with s = start, w = warm-up and e = end::
+
+        0                     n < s
+        (n - s + 1) / w       s <= n < s + w
+        1                     from there on, without an end
+        (e - n) / (e - s - w) from there on, with one; 0 from n = e on
+    """
+
+    diversity_start: int = option(
+        0,
+        "update at which the terms start; before it they are not computed in training",
+        legal=ANY_COUNT,
+    )
+    diversity_warmup_updates: int = option(
+        0,
+        "number of updates, from --diversity-start, over which the weights rise to their values",
+        legal=ANY_COUNT,
+    )
+    diversity_end: int = option(
+        0,
+        "update at which the weights reach 0, after a linear fall from the end of the warm-up; 0: "
+        "never",
+        legal=ANY_COUNT,
+    )
+
+    @classmethod
+    def from_config(cls, cfg) -> "Schedule":
+        """Read the schedule from the options of ``DiversityConfig``."""
+        schedule = read_options(cls, cfg)
+        start, warmup, end = astuple(schedule)
+        if end and end <= start + warmup:
+            raise UserError(
+                f"--diversity-end {end}: must be above --diversity-start {start} plus "
+                f"--diversity-warmup-updates {warmup}"
+            )
+        return schedule
+
+    def __bool__(self) -> bool:
+        """Return False if the factor is always 1."""
+        return any(astuple(self))
+
+    def factor(self, num_updates: int) -> float:
+        """Return the factor, in [0, 1], for the update that follows ``num_updates`` others."""
+        start, warmup, end = astuple(self)
+        if num_updates < start:
+            return 0.0
+        if num_updates < start + warmup:
+            return (num_updates - start + 1) / warmup
+        if not end:
+            return 1.0
+        return max(0.0, (end - num_updates) / (end - start - warmup))
+
+
+class Measured(NamedTuple):
+    """One value of a term in one batch.
+
+    Attributes:
+        value: the mean over the layers of a component, summed over components, not weighed; 0 if
+            layer drop left no layer.
+        loss: what it adds to the mean loss.
+    """
+
+    value: Tensor | float
+    loss: Tensor | float
+
+
+class DiversityTerms:
+    """The terms of a loss, in any combination."""
+
+    def __init__(self, terms: list[Term], schedule: Schedule):
+        self.terms, self.schedule = terms, schedule
+
+    @classmethod
+    def from_config(cls, cfg) -> "DiversityTerms":
+        """Read the terms from the options of a criterion, a ``DiversityConfig``."""
+        read = [method.from_config(cfg) for method in TERMS]
+        terms = [term for term in read if term is not None]
+        if not any(term.weight for term in terms):
+            refuse_idle(cfg, fields(Schedule), "without a term of a weight above 0; name one")
+        return cls(terms, Schedule.from_config(cfg))
+
+    def factor(self, model) -> float:
+        """Return the schedule's factor on all weights in a training step."""
+        return self.schedule.factor(model.num_updates) if self.schedule else 1.0
+
+    def check_components(self, heads: dict[str, int]) -> None:
+        """Refuse components that a model lacks, or whose single head has nothing to compare."""
+        for term in self.terms:
+            if not heads:
+                raise UserError(f"{term.option}: the model has no layers with heads; add some")
+            for name in term.components or heads:
+                if name not in heads:
+                    raise UserError(
+                        f"{term.on_option} {','.join(term.components)}: the model has no {name!r} "
+                        f"attention; choose from {', '.join(heads)}"
+                    )
+                if term.compares and heads[name] == 1:
+                    side = "encoder" if name == "encoder" else "decoder"
+                    raise UserError(
+                        f"{term.option}: heads are compared with each other, and the model's "
+                        f"{name} attention has one; give --{side}-attention-heads 2 or more, or "
+                        "other components"
+                    )
+
+    @property
+    def options(self) -> str:
+        """The options that switched terms on, for messages."""
+        return " and ".join(term.option for term in self.terms)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Names of the head states that the terms need; empty if no term is on."""
+        return tuple(dict.fromkeys(name for term in self.terms for name in term.wanted))
+
+    def wanted_of(self, components: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Return the names of needed head states by component; others are not asked for any."""
+        asked = {
+            component: [
+                name
+                for term in self.terms
+                if component in (term.components or components)
+                for name in term.wanted
+            ]
+            for component in components
+        }
+        return {c: tuple(dict.fromkeys(names)) for c, names in asked.items() if names}
+
+    def measure(
+        self,
+        head_states: dict[str, list[HeadStates]],
+        sample_size: float,
+        training: bool = False,
+    ) -> dict[str, Measured]:
+        """Compute every active term.
+
+        Args:
+            head_states: records per component, as the model returns them.
+            sample_size: what the loss of the batch is divided by, such as its target tokens.
+            training: whether samples may be drawn at random.
+
+        Returns:
+            Values by logged name, such as ``disagreement_output``.
+        """
+        return {
+            name: Measured(
+                sum((total(layers) / len(layers) for layers in values.values()), start=0.0),
+                term.loss(values, sample_size),
+            )
+            for term in self.terms
+            for name, values in term.values(head_states, training).items()
+        }
+
+
+def diversity_options() -> list[Field]:
+    """Return the options of every criterion: those of the terms, and of all terms together."""
+    return [*TERMS.options(), *fields(Schedule)]
