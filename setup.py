@@ -54,9 +54,10 @@ setup(
         "analysis": ["matplotlib", "jinja2"],
         "chinese": ["jieba"],
         "export": ["ctranslate2"],
-        "hub": ["transformers"],
+        "hub": ["transformers>=5", "accelerate"],  # its Trainer needs accelerate
         "slurm": ["submitit"],
         "dev": [
+            "accelerate",
             "jieba",
             "ctranslate2",
             "pytest",

@@ -102,8 +102,13 @@ class DiversityTerms:
         """Return the schedule's factor on all weights in a training step."""
         return self.schedule.factor(model.num_updates) if self.schedule else 1.0
 
-    def check_components(self, heads: dict[str, int]) -> None:
-        """Refuse components that a model lacks, or whose single head has nothing to compare."""
+    def check_components(self, heads: dict[str, int], more_heads: str = "") -> None:
+        """Refuse components that a model lacks, or whose single head has nothing to compare.
+
+        Args:
+            heads: number of heads by component.
+            more_heads: what gives a model more heads, for the message; default: fairseq's option.
+        """
         for term in self.terms:
             if not heads:
                 raise UserError(f"{term.option}: the model has no layers with heads; add some")
@@ -115,10 +120,10 @@ class DiversityTerms:
                     )
                 if term.compares and heads[name] == 1:
                     side = "encoder" if name == "encoder" else "decoder"
+                    cure = more_heads or f"--{side}-attention-heads 2 or more"
                     raise UserError(
                         f"{term.option}: heads are compared with each other, and the model's "
-                        f"{name} attention has one; give --{side}-attention-heads 2 or more, or "
-                        "other components"
+                        f"{name} attention has one; give {cure}, or other components"
                     )
 
     @property

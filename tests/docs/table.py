@@ -71,6 +71,7 @@ SHORTER = [
     (r"^bash scripts/test\.sh$", "--version"),
     (r"^bash scripts/test\.sh .", "--collect-only -q"),
     (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # a tenth of the figures
+    (r"^python examples/head_terms\.py", "2"),
     (r"^diverse-mha prune .*--curve", "--curve 0,0.5 --by random"),
     # A model of three updates ends no sentence before it must.
     (r"^(bash scripts/evaluate\.sh|fairseq-generate|time fairseq-interactive)", "--max-len-b 10"),

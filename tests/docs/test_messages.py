@@ -7,9 +7,11 @@ from diverse_mha import cli
 from diverse_mha.common.files import ROOT
 from tests.docs.options import OPTION, known
 
-#: Options of other programs that messages name: pip, fairseq-preprocess, fairseq's optimizers.
+#: Options of other programs that messages name: pip, torchrun, fairseq-preprocess and fairseq's
+#: optimizers.
 OTHERS = {
     *"--no-build-isolation --no-cache-dir --no-deps --force-reinstall".split(),
+    "--nproc-per-node",
     *"--only-source --destdir --workers --joined-dictionary --help --version".split(),
 }
 SOURCES = sorted((ROOT / "diverse_mha").rglob("*.py"))

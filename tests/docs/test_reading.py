@@ -31,6 +31,7 @@ WORDS = {
     "docs/recipes.md": 900,
     "docs/options.md": 1600,
     "docs/reproduce.md": 900,
+    "docs/hub.md": 600,
     "docs/heads.md": 900,
     "docs/align.md": 900,
     "docs/arrays.md": 350,

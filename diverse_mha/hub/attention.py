@@ -1,0 +1,171 @@
+"""The attention function that models of transformers call while they have ``HeadTerms``.
+
+It calls the function that the model had before, and the model's own eager formula where a term
+needs weights or logits. It records head states, and drops heads in training.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.hub.states import Recorder
+
+NAME = "diverse_mha"  # of the attention function
+_CROSS = re.compile(r"cross_?att|encoder_attn|encdecatt", re.IGNORECASE)
+EXPLICIT = {"weights", "logits"}  # states that the fused kernel does not return
+
+
+class Site(NamedTuple):
+    """An attention module that calls :func:`attend`, and what happens there."""
+
+    recorder: Recorder
+    component: str
+    base: str  # the implementation that the model had, sdpa or eager
+    eager: Callable | None  # the model's own eager formula
+    drophead: nn.Module | None
+
+
+SITES: WeakKeyDictionary[nn.Module, Site] = WeakKeyDictionary()
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    **options,
+) -> tuple[Tensor, Tensor | None]:
+    """Attend as the model did before, with what its ``Site`` adds.
+
+    Args:
+        module: the attention module that calls.
+        query: (B, H, T, D).
+        key: (B, G, S, D), with G groups of H / G heads.
+        value: (B, G, S, D).
+        attention_mask: (B, 1 or H, T, S); bool with True = may attend, or added to the logits.
+        dropout: probability of zeroing a weight.
+        options: further arguments of the model, such as ``scaling`` or ``softcap``.
+
+    Returns:
+        Outputs (B, T, H, D), and weights (B, H, T, S) if they were computed.
+    """
+    site = SITES.get(module)
+    if site is None:  # a copy of a model
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, **options
+        )
+    # Checkpointing recomputes after the batch was recorded, and must take the same way.
+    recorder, wanted = site.recorder, ()
+    if module.training or recorder.batch is not None:
+        wanted = recorder.wanted.get(site.component, ())
+    if not EXPLICIT.isdisjoint(wanted) or site.base == "eager":
+        mask = _additive(attention_mask, module, query, key, options.get("is_causal"))
+    if not EXPLICIT.isdisjoint(wanted):
+        narrow = value[..., :1]  # the outputs follow after dropout
+        _, weights = site.eager(module, query, key, narrow, mask, dropout=0.0, **options)
+        kept = F.dropout(weights, dropout, module.training)
+        output = (kept @ _repeated(value, query)).transpose(1, 2)
+    elif site.base == "eager":
+        output, weights = site.eager(module, query, key, value, mask, dropout=dropout, **options)
+    else:
+        output, weights = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, **options
+        )
+    if recorder.batch is not None:
+        make = {
+            "queries": lambda: query,
+            "keys": lambda: _repeated(key, query),
+            "values": lambda: _repeated(value, query),
+            "logits": lambda: _logits(query, key, options.get("scaling")),
+            "weights": lambda: weights,
+            "outputs": lambda: output.transpose(1, 2),
+        }
+        states = HeadStates(**{name: make[name]() for name in wanted})
+        size = (query.size(0), query.size(2), key.size(2))
+        recorder.batch.add(site.component, states, attention_mask, size, module)
+    if site.drophead is not None and module.training:
+        output = site.drophead(output.transpose(1, 2)).transpose(1, 2)
+    return output, weights
+
+
+def _repeated(x: Tensor, query: Tensor) -> Tensor:
+    """Repeat grouped keys or values to the query's heads."""
+    return repeat_kv(x, query.size(1) // x.size(1))
+
+
+def _logits(query: Tensor, key: Tensor, scaling: float | None) -> Tensor:
+    scaling = query.size(-1) ** -0.5 if scaling is None else scaling
+    return query @ _repeated(key, query).transpose(2, 3) * scaling
+
+
+def _additive(
+    mask: Tensor | None, module: nn.Module, query: Tensor, key: Tensor, causal: bool | None
+) -> Tensor | None:
+    """Turn the mask for the fused kernel into the one that eager formulas add."""
+    if mask is None:
+        causal = getattr(module, "is_causal", True) if causal is None else causal
+        if not causal or query.size(2) == 1:
+            return None
+        shape = query.size(2), key.size(2)
+        mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()[None, None]
+    if mask.dtype != torch.bool:
+        return mask
+    # Some formulas take the softmax of float64 logits in float32.
+    lowest = max(torch.finfo(query.dtype).min, torch.finfo(torch.float32).min)
+    return torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, lowest)
+
+
+AttentionInterface.register(NAME, attend)
+AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+class AttentionModule(NamedTuple):
+    """A module that calls the attention function its config names."""
+
+    name: str
+    module: nn.Module
+    component: str
+    eager: Callable | None
+
+
+def attention_modules(model: nn.Module) -> Iterator[AttentionModule]:
+    """Yield the modules whose attention function can be set."""
+    for name, module in model.named_modules():
+        forward = inspect.unwrap(type(module).forward)
+        names = getattr(getattr(forward, "__code__", None), "co_names", ())
+        if "get_interface" in names and "ALL_ATTENTION_FUNCTIONS" in names:
+            formulas = [n for n in names if n.endswith("eager_attention_forward")]
+            eager = forward.__globals__.get(formulas[0]) if formulas else None
+            yield AttentionModule(name, module, _component(name, module), eager)
+
+
+def _component(name: str, module: nn.Module) -> str:
+    """Name the component: ``encoder``, ``cross`` or ``decoder``."""
+    if _CROSS.search(f"{name} {type(module).__name__}"):
+        return "cross"
+    if getattr(module, "is_cross_attention", False):
+        return "cross"
+    causal = getattr(module, "is_causal", False)
+    return "decoder" if causal or "decoder" in name.split(".") else "encoder"
+
+
+def head_count(module: nn.Module) -> int:
+    """Return the number of query heads of an attention module, 0 if it does not say."""
+    for owner in (module, getattr(module, "config", None)):
+        for name in ("num_heads", "num_attention_heads", "n_heads"):
+            count = getattr(owner, name, None)
+            if isinstance(count, int):
+                return count
+    return 0

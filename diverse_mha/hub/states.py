@@ -1,0 +1,190 @@
+"""Head states of one batch of a model of transformers, and what the terms add to its loss."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import UserError
+from diverse_mha.methods.diversity import DiversityTerms, Measured
+
+IGNORED = -100  # label that transformers leaves out of the loss
+
+
+def as_arguments(message: str) -> str:
+    """Return a message with options as Python arguments: ``--hsic-on`` is ``hsic_on``."""
+    return re.sub(r"--([a-z][a-z-]*)", lambda found: found[1].replace("-", "_"), message)
+
+
+class Recorder:
+    """What the attention of a model records.
+
+    Attributes:
+        wanted: names of head states by component. They stay between batches, as activation
+            checkpointing recomputes in the backward pass.
+        batch: the batch that is recorded, or None.
+    """
+
+    def __init__(self):
+        self.wanted: dict[str, tuple[str, ...]] = {}
+        self.batch: Batch | None = None
+
+
+class Batch:
+    """Head states of one batch; made by ``HeadTerms.collect``.
+
+    Attributes:
+        sample_size: what the loss of the batch is divided by: its labels, else its sentences.
+    """
+
+    def __init__(
+        self,
+        terms: DiversityTerms,
+        factor: float,
+        components: Iterable[str],
+        inputs: Mapping,
+        encoder_decoder: bool,
+        shifted: bool = False,
+    ):
+        self._terms, self._factor = terms, factor
+        self._options = as_arguments(terms.options)
+        self._states: dict[str, list[HeadStates]] = {name: [] for name in components}
+        self._decoder_padding = decoder_padding(inputs) if encoder_decoder else None
+        self._paddings: list[tuple[Tensor, Tensor]] = []
+        self._differentiable = torch.is_grad_enabled()
+        self._training, self._attended = False, False
+        self._measured: dict[str, Measured] | None = None
+        self.sample_size: Tensor | int = label_count(inputs, shifted)
+
+    def add(
+        self,
+        component: str,
+        states: HeadStates,
+        mask: Tensor | None,
+        size: tuple[int, int, int],
+        module: nn.Module,
+    ) -> None:
+        """Record a layer.
+
+        Args:
+            component: ``encoder``, ``cross`` or ``decoder``.
+            states: the states that terms need, without padding masks.
+            mask: as in ``attention.attend``.
+            size: (B, T, S).
+            module: the attention module.
+        """
+        self._attended, self._training = True, module.training
+        if self.sample_size is None:
+            self.sample_size = size[0]
+        found = next((x for x in states if x is not None), None)
+        if found is None:
+            return
+        if self._differentiable and not torch.is_grad_enabled():
+            raise UserError(
+                f"{self._options}: {component} attention runs without gradient; checkpoint "
+                "activations with use_reentrant=False, or name other components"
+            )
+        bsz, queries, keys = size
+        key_padding = self._key_padding(mask, bsz)
+        query_padding = key_padding if queries == keys and component != "cross" else None
+        known = self._decoder_padding
+        if component != "encoder" and known is not None and known.shape == (bsz, queries):
+            query_padding = known
+            key_padding = known if component == "decoder" and queries == keys else key_padding
+        elif component == "cross" and self._states.get("decoder"):
+            last = self._states["decoder"][-1].query_padding_mask
+            query_padding = last if last is not None and last.shape == (bsz, queries) else None
+        states = states._replace(query_padding_mask=query_padding, key_padding_mask=key_padding)
+        layers = self._states[component]
+        if layers and not _same_positions(layers[0], states):
+            raise UserError(
+                f"{self._options}: layers of {component} attention see different positions or "
+                "devices in one batch; call the model once a batch, or name other components"
+            )
+        layers.append(states)
+
+    def _key_padding(self, mask: Tensor | None, bsz: int) -> Tensor | None:
+        """Return (B, S), True = no query may attend to the key; computed once a mask."""
+        if mask is None:
+            return None
+        for known, padding in self._paddings:
+            if known is mask:
+                return padding
+        seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+        padding = ~seen.any(dim=2).any(dim=1)
+        padding = padding.expand(bsz, -1)
+        # Masks of a sliding window and of all keys have the same padding.
+        for _, other in self._paddings:
+            if other.shape == padding.shape and torch.equal(other, padding):
+                padding = other
+        self._paddings.append((mask, padding))
+        return padding
+
+    @property
+    def measured(self) -> dict[str, Measured]:
+        """Values of the terms by logged name, computed once; empty while a schedule is at 0.
+
+        Raises:
+            UserError: if no attention of the model ran, as under ``nn.DataParallel``.
+        """
+        if not self._attended:
+            raise UserError(
+                "HeadTerms: no attention of the model ran in this batch; pass the model it was "
+                "given, not nn.DataParallel or a copy"
+            )
+        if self._measured is None:
+            recorded = self._factor and any(self._states.values())
+            self._measured = {}
+            if recorded:
+                self._measured = self._terms.measure(self._states, self.sample_size, self._training)
+        return self._measured
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Values of the terms, not weighted, such as ``{"hsic": 12.5}``."""
+        return {
+            name: float(torch.as_tensor(term.value).detach())
+            for name, term in self.measured.items()
+        }
+
+    def loss(self) -> Tensor | float:
+        """Return what the terms add to the mean loss of the batch."""
+        return sum((self._factor * term.loss for term in self.measured.values()), start=0.0)
+
+
+def _same_positions(one: HeadStates, other: HeadStates) -> bool:
+    """Return True if two layers see the same positions, on the same device."""
+    masks = ("query_padding_mask", "key_padding_mask")
+    return all(
+        first is second or None not in (first, second) and torch.equal(first, second)
+        for first, second in ((getattr(one, name), getattr(other, name)) for name in masks)
+    ) and all(
+        first is None or (first.shape[2], first.device) == (second.shape[2], second.device)
+        for first, second in zip(one[:6], other[:6], strict=True)
+    )
+
+
+def decoder_padding(inputs: Mapping) -> Tensor | None:
+    """Return padding of a decoder's input (B, T), True = padding, of an encoder-decoder model."""
+    mask, labels = inputs.get("decoder_attention_mask"), inputs.get("labels")
+    if torch.is_tensor(mask) and mask.dim() == 2:
+        return mask == 0
+    return labels == IGNORED if torch.is_tensor(labels) and labels.dim() == 2 else None
+
+
+def label_count(inputs: Mapping, shifted: bool) -> Tensor | None:
+    """Return how many labels are in the loss, None without labels.
+
+    Args:
+        inputs: of the model.
+        shifted: the loss leaves the first label out, as those of language models do.
+    """
+    labels = inputs.get("shift_labels")
+    if labels is None:
+        labels = inputs.get("labels")
+        labels = labels[..., 1:] if shifted and torch.is_tensor(labels) else labels
+    if not torch.is_tensor(labels):
+        return None
+    return (labels != IGNORED).sum().clamp_min(1)

@@ -1,0 +1,224 @@
+"""Drophead and the loss terms on a model of transformers, until they are closed."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
+from weakref import WeakSet
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from diverse_mha import methods  # noqa: F401  registers terms and Drophead
+from diverse_mha.attention import DROPHEAD
+from diverse_mha.attention.core import COMPONENTS
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import Place
+from diverse_mha.hub.attention import (
+    EXPLICIT,
+    NAME,
+    SITES,
+    AttentionModule,
+    Site,
+    attention_modules,
+    head_count,
+)
+from diverse_mha.hub.states import Batch, Recorder, as_arguments
+from diverse_mha.hub.trainer import HeadTermsMixin
+from diverse_mha.methods.diversity import DiversityTerms, diversity_options
+
+_BASES = ("sdpa", "eager")
+
+
+class HeadTerms:
+    """Drophead and loss terms on a model of transformers, by its attention interface.
+
+    The model computes what it did before: by the same attention function, and by its own eager
+    formula where a term in training needs weights or logits. Terms act in training only, on all
+    components or those that ``hsic_on="encoder"`` and its like name: ``encoder``, ``cross`` and
+    ``decoder``. Close it, or use it as a context manager, to give the model back its attention.
+
+    Args:
+        model: a model of transformers, or a module around one, as PEFT makes.
+        options: options of the terms, of Drophead and of the schedule by their names in
+            docs/options.md, with underscores: ``hsic_weight=1e-7``, ``disagreement="output"``,
+            ``drophead=0.1``, ``diversity_start=100``.
+
+    Attributes:
+        components: names of the components that the model has.
+
+    Raises:
+        UserError: for an illegal option, or a model whose attention cannot be replaced.
+    """
+
+    def __init__(self, model: nn.Module, **options):
+        _check_options(options)
+        found = list(attention_modules(model))
+        kind = type(model).__name__
+        if not found:
+            raise UserError(
+                f"HeadTerms: {kind} has attention code of its own; take a model that supports "
+                "attn_implementation, such as Marian, BERT or Llama"
+            )
+        if any(one.module in SITES for one in found):
+            raise UserError(f"HeadTerms: {kind} has terms already; close() the first ones")
+        places = _places(found)
+        numbers = {place.component: place.num_heads for place in places}
+        heads = {name: numbers[name] for name in COMPONENTS if name in numbers}
+        try:
+            cfg = SimpleNamespace(**options)
+            self._terms = DiversityTerms.from_config(cfg)
+            self._terms.check_components(heads, "a model with more")
+            method, given = DROPHEAD.read(cfg)
+            for place in places:
+                method.check(given, place)
+        except UserError as error:
+            raise UserError(as_arguments(str(error))) from None
+        self.components = tuple(heads)
+        configs = _configs(model, found)
+        bases = {id(config): _base(kind, config) for config in configs}
+        for one in found:
+            needed = self._terms.wanted_of(self.components).get(one.component, ())
+            if one.eager is None and not EXPLICIT.isdisjoint(needed):
+                raise UserError(
+                    f"{as_arguments(self._terms.options)}: {one.name} has no eager attention, "
+                    "which gives weights; name other components"
+                )
+        self._recorder = Recorder()
+        self._encoder_decoder = any(getattr(c, "is_encoder_decoder", False) for c in configs)
+        self._dropheads = [method.build(given, place) for place in places]
+        # SITES keeps this object, which must not keep the model.
+        self._modules: WeakSet[nn.Module] = WeakSet()
+        for one, drophead in zip(found, self._dropheads, strict=True):
+            base = bases[id(one.module.config)]
+            SITES[one.module] = Site(self._recorder, one.component, base, one.eager, drophead)
+            self._modules.add(one.module)
+        self._configs = [(config, bases[id(config)]) for config in configs]
+        for config in configs:
+            config._attn_implementation = {"": NAME}  # its sub-configs keep theirs
+
+    def close(self) -> None:
+        """Give the model back its attention; may be called again."""
+        for config, base in self._configs:
+            if config._attn_implementation == NAME:
+                config._attn_implementation = {"": base}
+        for module in list(self._modules):
+            SITES.pop(module, None)
+        self._modules.clear()
+
+    def __enter__(self) -> "HeadTerms":
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.close()
+
+    def acts_on(self, model: nn.Module) -> bool:
+        """Return True if these terms act on attention of the model."""
+        return any(module in self._modules for module in model.modules())
+
+    @contextmanager
+    def collect(
+        self, inputs: Mapping, step: int | None = None, *, shifted: bool = False
+    ) -> Iterator[Batch]:
+        """Record the head states of one forward pass, for a training loop of your own.
+
+        ::
+
+            with terms.collect(batch) as heads:
+                loss = model(**batch).loss
+            loss = loss + heads.loss()
+
+        Args:
+            inputs: the batch, of which labels and ``decoder_attention_mask`` are read.
+            step: number of updates done; a schedule (``diversity_start``) needs it.
+            shifted: the model leaves the first label out of the loss, as language models do.
+
+        Yields:
+            The batch; ``loss()`` is what the terms add, ``values`` are the terms.
+        """
+        schedule = self._terms.schedule
+        if schedule and step is None:
+            raise UserError("collect: the schedule of the terms needs the update; give step")
+        factor = schedule.factor(step) if schedule else 1.0
+        for drophead in self._dropheads:
+            if step is not None and hasattr(drophead, "set_num_updates"):
+                drophead.set_num_updates(step)
+        self._recorder.wanted = self._terms.wanted_of(self.components) if factor else {}
+        batch = Batch(self._terms, factor, self.components, inputs, self._encoder_decoder, shifted)
+        self._recorder.batch = batch
+        try:
+            yield batch
+        finally:
+            self._recorder.batch = None
+
+    def trainer(self, base: type) -> type:
+        """Return a subclass of transformers' ``Trainer``, or of one of its subclasses.
+
+        Its training loss is the base's plus weight * term, as in fairseq's criterions here. It logs
+        ``loss`` without the terms, each term, and ``diversity_loss``, what they add.
+        """
+        if not isinstance(base, type):
+            raise UserError(
+                f"trainer: needs a class, not a {type(base).__name__} object; give Trainer, and "
+                "its arguments to what is returned"
+            )
+        return type(f"HeadTerms{base.__name__}", (HeadTermsMixin, base), {"head_terms": self})
+
+
+def _check_options(options: dict) -> None:
+    """Refuse unknown options, and values of another type."""
+    known = {f.name: f for f in (*diversity_options(), *DROPHEAD.options())}
+    for name, value in options.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3, cutoff=0.4) or sorted(known)[:3]
+            raise UserError(f"HeadTerms: no option {name}; did you mean {', '.join(near)}?")
+        option = known[name]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        weight = name.endswith("_weight")
+        wants_number = weight or isinstance(option.default, (int, float)) or option.type in _NUMBERS
+        if value is None and option.default is None:
+            continue
+        if number != wants_number or not number and not isinstance(value, str):
+            kind = "number" if wants_number else "name, or a comma list of names"
+            raise UserError(f"{name} {value!r}: give a {kind}")
+
+
+_NUMBERS = (float | None, int | None)
+
+
+def _places(found: list[AttentionModule]) -> list[Place]:
+    """Return the position of each attention module in the model."""
+    places: list[Place] = []
+    for one in found:
+        number = 1 + sum(place.component == one.component for place in places)
+        side = "encoder" if one.component == "encoder" else "decoder"
+        heads = head_count(one.module)
+        width = getattr(one.module.config, "hidden_size", 0)
+        places.append(Place(one.component, side, number, width, heads))
+    return places
+
+
+def _configs(model: nn.Module, found: list[AttentionModule]) -> list:
+    """Return the configs that name the attention function, and of the models around."""
+    attention = {id(one.module) for one in found}
+    around = [
+        module
+        for module in model.modules()
+        if isinstance(module, PreTrainedModel)
+        and any(id(part) in attention for part in module.modules())
+    ]
+    configs = [module.config for module in (*around, *(one.module for one in found))]
+    return list({id(config): config for config in configs}.values())
+
+
+def _base(kind: str, config) -> str:
+    """Return the attention function that a config names."""
+    base = config._attn_implementation or "sdpa"
+    if base == NAME:  # the config of a copied model
+        return "sdpa"
+    if base not in _BASES:
+        raise UserError(
+            f"{kind}: attn_implementation {base!r} gives terms no weights; load the model with "
+            "attn_implementation='sdpa'"
+        )
+    return base

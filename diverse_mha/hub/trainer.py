@@ -1,0 +1,94 @@
+"""The loss terms in a ``Trainer`` of transformers."""
+
+import torch
+from torch import Tensor
+
+from diverse_mha.common.errors import UserError
+
+
+class HeadTermsMixin:
+    """Adds loss terms to a ``Trainer``; comes before it among the bases.
+
+    The loss becomes mean loss of the labels + sum of weight * term. Where the base divides the
+    summed loss by the labels of all accumulated batches, a batch's terms count by its share of
+    labels; where it averages the batches, terms are averaged too. Evaluation has no terms.
+    """
+
+    head_terms = None  # a HeadTerms
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._sums: dict[str, Tensor] = {}
+        self._added: Tensor | float = 0.0
+        if self.args.n_gpu > 1:
+            raise UserError(
+                f"HeadTerms: nn.DataParallel over {self.args.n_gpu} GPUs is not supported; start "
+                "a process a GPU: torchrun --nproc-per-node"
+            )
+        if not self.head_terms.acts_on(self.model):
+            raise UserError(
+                "HeadTerms: the trainer has another model, or the terms are closed; give both "
+                "the same model, and no model_init"
+            )
+
+    def training_step(self, *args, **kwargs):
+        """Train on a batch; return its loss without the terms, which the base logs."""
+        self._added = 0.0
+        return super().training_step(*args, **kwargs) - self._added
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        """Compute the base's loss and, in training, add the terms."""
+        if not model.training:
+            return super().compute_loss(
+                model, inputs, return_outputs, num_items_in_batch=num_items_in_batch
+            )
+        shifted = getattr(self, "_loss_shifts_labels", False)
+        step = self.state.global_step
+        with self.head_terms.collect(inputs, step, shifted=shifted) as batch:
+            found = super().compute_loss(
+                model, inputs, return_outputs, num_items_in_batch=num_items_in_batch
+            )
+        loss, *outputs = found if return_outputs else (found,)
+        added = batch.loss()
+        if torch.is_tensor(added):
+            share, divisor = self._share(batch.sample_size, num_items_in_batch)
+            added = share * added.to(loss.device)
+            loss = loss + added
+            self._added = added.detach() / divisor
+        self._count(batch, loss.device)
+        return (loss, *outputs) if return_outputs else loss
+
+    def _share(self, labels: Tensor | int, all_labels: Tensor | int | None):
+        """Return the factor of a batch's terms, and by what the base divides the loss later."""
+        scaled = self.loss_is_scaled_for_ga
+        if scaled is None:
+            counted = self.model_accepts_loss_kwargs and all_labels is not None
+            scaled = counted or self.compute_loss_func is not None
+        steps = self.current_gradient_accumulation_steps
+        if not scaled:
+            return 1.0, steps
+        if all_labels is None:
+            return 1.0 / steps, 1
+        # The base multiplies its loss likewise, as gradients are averaged over processes.
+        processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
+        return processes * labels / all_labels, 1
+
+    def _count(self, batch, device) -> None:
+        """Add a batch to the means that are logged next."""
+        values = {name: term.value for name, term in batch.measured.items()}
+        if values:
+            values["diversity_loss"] = batch.loss()
+        for name, value in values.items():
+            size = torch.as_tensor(batch.sample_size, device=device, dtype=torch.float32)
+            value = torch.as_tensor(value, device=device, dtype=torch.float32).detach()
+            pair = torch.stack([value * size, size])
+            self._sums[name] = self._sums.get(name, 0.0) + pair
+
+    def log(self, logs, *args, **kwargs):
+        """Log, with the loss of training, the mean of each term over the batches since."""
+        if "loss" in logs:
+            for name, pair in sorted(self._sums.items()):
+                total, size = self.accelerator.reduce(pair, "sum").tolist()
+                logs[name] = total / size
+            self._sums.clear()
+        return super().log(logs, *args, **kwargs)
