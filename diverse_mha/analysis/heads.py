@@ -26,7 +26,13 @@ from diverse_mha.attention import STATE_NAMES, HeadStates, check_state_names
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
 from diverse_mha.corpora.prepared import preparation, read_side
-from diverse_mha.evaluation.checkpoints import Loaded, head_states, iterate_batches, on_device
+from diverse_mha.evaluation.checkpoints import (
+    Loaded,
+    head_states,
+    iterate_batches,
+    on_device,
+    translation_batch,
+)
 from diverse_mha.evaluation.checkpoints import load as load_checkpoint
 
 Sentences = Sequence[str]
@@ -165,18 +171,13 @@ class HeadModel:
             sample = {"net_input": _batch(read, task.dictionary.pad())}
             return sample, read, None if classifies else rows
         source = self._encode(0, sentences)
-        net_input = _batch(source, task.source_dictionary.pad())
         if target is None:
-            predicted = self._translate(net_input, beam)
+            predicted = self._translate(_batch(source, task.source_dictionary.pad()), beam)
         elif len(target) != len(sentences):
             raise UserError(f"target: {len(target)} for {len(sentences)} sentences; give one each")
         else:
             predicted = self._encode(1, target)
-        pad = task.target_dictionary.pad()
-        inputs = [row.roll(1) for row in predicted]
-        net_input["prev_output_tokens"] = data_utils.collate_tokens(inputs, pad)
-        sample = {"net_input": net_input, "target": data_utils.collate_tokens(predicted, pad)}
-        return sample, source, predicted
+        return translation_batch(task, source, predicted), source, predicted
 
     def _classified(self, sentences) -> list[Tensor]:
         """Encode the sentences of a classifier; those of a pair are neighbouring rows."""

@@ -82,16 +82,16 @@ class Side(NamedTuple):
     def words(self) -> Callable[[str], list[str]]:
         """Return the function from plain text to its tokens, with the text's own case."""
         tokenise = make_tokeniser(self.moses, **{**self.made.tokeniser, "lowercase": False})
-        return lambda line: self.unescape(tokenise(line))
+        return lambda line: self.unescape(tokenise(line).split())
 
-    def unescape(self, tokens: str) -> list[str]:
+    def unescape(self, tokens: list[str]) -> list[str]:
         """Return tokens with Moses' escapes (``&apos;``, ``@-@``) undone."""
         if self.made.tokeniser["tokeniser"] == "none":
-            return tokens.split()
+            return tokens
         from sacremoses import MosesDetokenizer
 
         plain = MosesDetokenizer(lang=self.moses).unescape_xml
-        return ["-" if token == "@-@" else plain(token) for token in tokens.split()]
+        return ["-" if token == "@-@" else plain(token) for token in tokens]
 
     def detokenise(self) -> Callable[[str], str]:
         """Return the function from tokens to plain text."""

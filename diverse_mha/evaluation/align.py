@@ -1,175 +1,37 @@
-"""``diverse-mha align``: word alignments from one head of the encoder-decoder attention."""
+"""``diverse-mha align``: word alignments from heads of the encoder-decoder attention."""
 
 import argparse
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
-from fairseq.data import data_utils
-from torch import Tensor
 
 from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import counted, hide_log
 from diverse_mha.common.tables import Layout, to_text
-from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.checkpoints import Loaded, head_states, iterate_batches, load, on_device
+from diverse_mha.evaluation.aligner import Aligner, pharaoh
+from diverse_mha.evaluation.checkpoints import load
 from diverse_mha.measures.alignment import (
+    SYMMETRISATIONS,
     Links,
     agreement,
     alignment_error,
-    best_sources,
-    word_places,
+    symmetrise,
 )
 
 _LINK = re.compile(r"(\d+)(-|p)(\d+)")
-AGREEMENT = "how often the head aligns to the same source word as the others (Kumar and Byrne 2002)"
-
-
-class Aligned(NamedTuple):
-    """The alignment of a sentence by every head."""
-
-    number: int  # line, from 0
-    sources: int  # number of source words
-    choices: Tensor  # (heads and layer averages, target words): index of the source word
-    target: str  # the target words
-    known: bool  # False if unknown subwords made the word boundaries a guess
-
-
-#: Subwords of source and target; None without the segmented text.
-Subwords = tuple[list[str] | None, list[str] | None]
-
-
-class Aligner:
-    """Aligns words by every head of a model's encoder-decoder attention.
-
-    Heads are rows, layer by layer. ``data`` is the data folder, which determines the subwords.
-    """
-
-    def __init__(self, loaded: Loaded, data: str):
-        if "cross" not in loaded.model.heads:
-            raise UserError(
-                f"{loaded.path}: has no attention to a source; give a translation model"
-            )
-        self.loaded, kept = loaded, loaded.model.kept_heads["cross"]
-        self.layers = len(kept)
-        self._places = [(layer, head) for layer, heads in enumerate(kept, 1) for head in heads]
-        made = preparation(Path(data)).post_process
-        self._data = Path(data).absolute()
-        self._languages = loaded.task.cfg.source_lang, loaded.task.cfg.target_lang
-        dictionaries = [Path(data, f"dict.{code}.txt") for code in self._languages]
-        self._kinds = [made or subwords_of(path) for path in dictionaries]
-        self._pad = loaded.model.decoder.padding_idx
-
-    def head(self, row: int) -> tuple[int, int]:
-        """Return the layer and the head of a row, from 1."""
-        return self._places[row]
-
-    def choose(self, option: str, text: str) -> int:
-        """Return the row of ``LAYER.HEAD``; ``auto``: that of the highest agreement on valid."""
-        if text == "auto":
-            agreed = self.agreement(self.split("valid"))
-            return max(range(len(agreed)), key=agreed.__getitem__)
-        numbers = re.fullmatch(r"(\d+)\.(\d+)", text)
-        place = tuple(map(int, numbers.groups())) if numbers else None
-        if place not in self._places:
-            heads = self.loaded.model.heads["cross"]
-            raise UserError(
-                f"{option} {text}: {self.loaded.path} has {self.layers} layers of {heads} "
-                "heads; give auto, or LAYER.HEAD such as 1.1"
-            )
-        return self._places.index(place)
-
-    def agreement(self, sentences: list[Aligned]) -> list[float]:
-        """Return each head's agreement with the others."""
-        rows = len(self._places)
-        return agreement(
-            torch.cat([sentence.choices[:rows] for sentence in sentences], dim=1)
-        ).tolist()
-
-    def split(self, subset: str, max_tokens: int = 4000) -> list[Aligned]:
-        """Align the sentences of a split."""
-        sentences, texts = [], None
-        for sample in iterate_batches(self.loaded, subset, max_tokens=max_tokens, label="aligning"):
-            # iterate_batches has loaded the data.
-            texts = texts or [self._text(subset, language) for language in self._languages]
-            subwords = [tuple(text and text[n] for text in texts) for n in sample["id"].tolist()]
-            sentences += self._batch(sample, subwords)
-        if guessed := sum(not sentence.known for sentence in sentences):
-            missing = self._data.parent / "bpe" / f"{subset}.{self._languages[0]}"
-            print(
-                f"note: {guessed:,} sentences of {subset} have unknown subwords, so their words "
-                f"are a guess: {missing} is missing or has another text",
-                file=sys.stderr,
-            )
-        if 2 * sum(
-            1 in (sentence.sources, sentence.choices.size(1)) for sentence in sentences
-        ) > len(sentences):
-            print(
-                f"note: most sentences of {subset} have one word, the text between two spaces; "
-                "to align words, put spaces between them before the text is prepared",
-                file=sys.stderr,
-            )
-        return sorted(sentences, key=lambda sentence: sentence.number)
-
-    def _text(self, subset: str, language: str) -> list[list[str]] | None:
-        """Return a side's subwords from data-prep's ``bpe/``; None if they do not fit the split."""
-        path = self._data.parent / "bpe" / f"{subset}.{language}"
-        lines = [line.split() for line in read_lines(path)] if path.is_file() else []
-        return lines if len(lines) == len(self.loaded.task.dataset(subset)) else None
-
-    def pair(self, source: Tensor, target: Tensor, subwords: list[str]) -> Aligned:
-        """Align a source sentence with these subwords to its translation; both end with eos."""
-        inputs = {"src_tokens": source[None].long(), "src_lengths": torch.tensor([len(source)])}
-        inputs["prev_output_tokens"] = target[None].long().roll(1)  # eos comes first
-        sample = {"id": torch.zeros(1), "net_input": inputs, "target": target[None].long()}
-        (alignment,) = self._batch(next(on_device(self.loaded, [sample])), [(subwords, None)])
-        return alignment
-
-    def _batch(self, sample: dict, subwords: list[Subwords]) -> Iterator[Aligned]:
-        states = head_states(self.loaded.model, sample, {"cross": ("weights",)})["cross"]
-        weights = [layer.weights.float() for layer in states]  # (B, H, T, S) each
-        rows_of_heads = torch.cat(
-            [*weights, *(w.mean(dim=1, keepdim=True) for w in weights)], dim=1
-        ).cpu()
-        task = self.loaded.task
-        dictionaries = task.source_dictionary, task.target_dictionary
-        for row, number in enumerate(sample["id"].tolist()):
-            tokens = sample["net_input"]["src_tokens"][row], sample["target"][row]
-            positions, words, text, known = [], [], "", True
-            for line, dictionary, kind, line_subwords in zip(
-                tokens, dictionaries, self._kinds, subwords[row], strict=True
-            ):
-                line = line.tolist()
-                real = [at for at, x in enumerate(line) if x not in (self._pad, dictionary.eos())]
-                symbols = line_subwords
-                if line_subwords is None or len(line_subwords) != len(real):
-                    symbols = [dictionary[line[at]] for at in real]
-                    known &= not kind or dictionary.unk() not in line
-                positions.append(real)
-                words.append(word_places(symbols, kind))
-                text = data_utils.post_process(" ".join(symbols), kind or "none")
-            counts = [max(side, default=-1) + 1 for side in words]
-            if not all(counts):
-                nothing = torch.zeros(rows_of_heads.size(1), 0, dtype=torch.long)
-                yield Aligned(number, 0, nothing, text, known)
-                continue
-            weights_of_row = rows_of_heads[row][:, positions[1]][:, :, positions[0]]
-            yield Aligned(number, counts[0], best_sources(weights_of_row, *words), text, known)
-
-
-def links(sentence: Aligned, row: int) -> Links:
-    """Return the links of a head, or of a layer's average."""
-    return {(source, word) for word, source in enumerate(sentence.choices[row].tolist())}
-
-
-def pharaoh(sentence: Aligned, row: int) -> str:
-    """Return the links of a head in Pharaoh format: ``0-0 1-2``."""
-    return " ".join(f"{s}-{t}" for s, t in sorted(links(sentence, row)))
+NOTES = (
+    "step: the weights of the step that predicts a word (same), or of the next, which reads it",
+    "consistency: how often other links of the source word lead to the same target word; the "
+    "highest is the choice without --gold",
+    "agreement: how often it aligns to the same source word as the others do",
+    "AER: 0 to 1, lower is better (Och and Ney 2003)",
+)
+Score = tuple[float, float, float]  # AER, precision, recall
+DEFAULT = "grow-diag"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -189,110 +51,231 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     head.add_argument(
         "--gold", metavar="FILE",
         help="choose the head with the lowest error rate (AER) on these true alignments of the "
-        "split: a line a sentence, words from 0, such as 0-0 1-2, possible links 1p2",
+        "split: a line a sentence, source and target word, such as 0-0 1-2, possible links 1p2",
     )  # fmt: skip
+    head.add_argument(
+        "--gold-from",
+        type=int,
+        choices=(0, 1),
+        help="number of a sentence's first word in --gold (default: 0)",
+    )
     head.add_argument(
         "--head",
         metavar="LAYER.HEAD",
-        help="use this head, such as 2.4 (default: by --gold, or by agreement on the split)",
+        help="use this head, such as 2.4; 2.average: the mean over a layer; 2.4.next: the weights "
+        "of the step that reads the word (default: by --gold, or by consistency on the split)",
     )
     head.add_argument(
         "--report", action="store_true", help="print a table of all heads, not the alignments"
+    )
+    both = parser.add_argument_group("both directions")
+    both.add_argument(
+        "--reverse", metavar="CHECKPOINT", help="a model of the other direction, to align with both"
+    )
+    both.add_argument(
+        "--reverse-data", metavar="DATA", help="its data folder with the same text (default: DATA)"
+    )
+    both.add_argument("--reverse-head", metavar="LAYER.HEAD", help="its head, as for --head")
+    both.add_argument(
+        "--symmetrise",
+        choices=SYMMETRISATIONS,
+        help="how to join both directions (default: grow-diag)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha align``."""
-    gold = None if args.gold is None else read_gold(Path(args.gold))
+    for option, needed in (
+        ("gold_from", "gold"),
+        ("reverse_data", "reverse"),
+        ("reverse_head", "reverse"),
+        ("symmetrise", "reverse"),
+    ):
+        if getattr(args, option) is not None and getattr(args, needed) is None:
+            name = option.replace("_", "-")
+            raise UserError(f"--{name} has no effect without --{needed}; add it, or leave it out")
+    gold = None if args.gold is None else Gold(Path(args.gold), args.gold_from or 0)
     import_plugin(args.user_dir)
     hide_log("")
-    aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
-    requested = None if args.head is None else aligner.choose("--head", args.head)
-    sentences = aligner.split(args.subset, args.max_tokens)
-    count = len(aligner.loaded.task.dataset(args.subset))
-    if len(sentences) < count:
-        note = f"note: {count - len(sentences)} of {count} sentences are too long for the model"
-        print(f"{note}, and have no alignment", file=sys.stderr)
-    errors = None if gold is None else _errors(sentences, gold, count, args.gold)
-    agreed = aligner.agreement(sentences)
-    chosen = requested
-    if chosen is None:
-        values = agreed if errors is None else [-error for error, _, _ in errors[: len(agreed)]]
-        chosen = max(range(len(agreed)), key=values.__getitem__)
+    directions = [Direction(args.checkpoint, args.data, args, reverse=False)]
+    if args.reverse is not None:
+        data = args.reverse_data or args.data
+        directions.append(Direction(args.reverse, data, args, reverse=True))
+        _check_same_text(*directions, args)
+    if gold is not None:
+        gold.check(directions[0])
+        for direction in directions:
+            direction.score(gold)
+    method = args.symmetrise or DEFAULT
     if args.report:
-        print(to_text(report(aligner, agreed, errors, chosen, args.subset)))
+        tables = [report(direction, args.subset) for direction in directions]
+        if len(directions) > 1:
+            tables.append(joined_report(directions, gold, method))
+        print("\n\n".join(map(to_text, tables)))
         return 0
-    quality = (
-        f"agreement {agreed[chosen]:.3f}" if errors is None else f"AER {errors[chosen][0]:.3f}"
-    )
-    print(
-        "aligned by layer {}, head {} ({})".format(*aligner.head(chosen), quality), file=sys.stderr
-    )
-    lines = [""] * count
-    for sentence in sentences:
-        lines[sentence.number] = pharaoh(sentence, chosen)
-    print("\n".join(lines))
+    for direction in directions:
+        print(f"aligned by {direction.describe()}", file=sys.stderr)
+    joined = join(directions, method)
+    print("\n".join(pharaoh(joined.get(number, set())) for number in range(directions[0].count)))
     return 0
 
 
-def read_gold(path: Path) -> list[tuple[Links, Links]]:
-    """Read sure and possible links of each line of a file in Pharaoh format."""
-    if not path.is_file():
-        raise UserError(f"--gold {path}: no such file; give alignments such as 0-0 1-2")
-    links_by_line = []
-    for number, line in enumerate(read_lines(path), 1):
-        sides: dict[str, Links] = {"-": set(), "p": set()}
-        for word in line.split():
-            link = _LINK.fullmatch(word)
-            if not link:
-                raise UserError(f"{path}: line {number}: {word!r} is no link; write 0-0 or 1p2")
-            sides[link[2]].add((int(link[1]), int(link[3])))
-        links_by_line.append((sides["-"], sides["p"]))
-    return links_by_line
+class Gold:
+    """True alignments, read from a file in Pharaoh format."""
+
+    def __init__(self, path: Path, first: int = 0):
+        """Read a file; ``first`` is the number of a sentence's first word."""
+        if not path.is_file():
+            raise UserError(f"--gold {path}: no such file; give alignments such as 0-0 1-2")
+        self.path, self.first = path, first
+        self.lines: list[tuple[Links, Links]] = []  # sure and possible links, from 0
+        for number, line in enumerate(read_lines(path), 1):
+            sides: dict[str, Links] = {"-": set(), "p": set()}
+            for word in line.split():
+                link = _LINK.fullmatch(word)
+                if not link:
+                    raise UserError(f"{path}: line {number}: {word!r} is no link; write 0-0 or 1p2")
+                sides[link[2]].add((int(link[1]) - first, int(link[3]) - first))
+            self.lines.append((sides["-"], sides["p"]))
+
+    def check(self, direction: "Direction") -> None:
+        """Raise an error unless the links are those of the split."""
+        if len(self.lines) != direction.count:
+            raise UserError(
+                f"--gold {self.path}: has {counted(len(self.lines), 'line')}, the split "
+                f"{counted(direction.count, 'sentence')}"
+            )
+        for number in direction.sentences:
+            sizes = direction.words(number)
+            for link in sorted(set().union(*self.lines[number])):
+                if any(not 0 <= at < size for at, size in zip(link, sizes, strict=True)):
+                    source, target = (at + self.first for at in link)
+                    raise UserError(
+                        f"{self.path}: line {number + 1}: link {source}-{target} is outside the "
+                        f"sentence of {sizes[0]} and {sizes[1]} words; count from {self.first}, "
+                        f"or give --gold-from {1 - self.first}"
+                    )
+
+    def score(self, found: dict[int, Links]) -> Score:
+        """Return AER, precision and recall of the links of sentences, by number."""
+        sure, possible = ([self.lines[number][side] for number in found] for side in (0, 1))
+        return alignment_error(found.values(), sure, possible)
 
 
-def _errors(
-    sentences: list[Aligned], gold: list[tuple[Links, Links]], count: int, name: str
-) -> list[tuple[float, float, float]]:
-    if len(gold) != count:
-        raise UserError(
-            f"--gold {name}: has {counted(len(gold), 'line')}, the split "
-            f"{counted(count, 'sentence')}"
+class Direction:
+    """A model that aligns a split, in this direction or the other."""
+
+    def __init__(self, checkpoint: str, data: str, args: argparse.Namespace, *, reverse: bool):
+        head = args.reverse_head if reverse else args.head
+        self.aligner = Aligner(load(checkpoint, data, cpu=args.cpu), data)
+        self.reverse, self.data = reverse, data
+        option = "--reverse-head" if reverse else "--head"
+        self._row = None if head is None else self.aligner.choose(option, head)
+        sentences = self.aligner.split(args.subset, args.max_tokens)
+        self.count = len(self.aligner.loaded.task.dataset(args.subset))
+        if len(sentences) < self.count:
+            note = f"{self.count - len(sentences)} of {self.count} sentences are too long for"
+            print(f"note: {note} {checkpoint}, and have no alignment", file=sys.stderr)
+        self.sentences = {sentence.number: sentence for sentence in sentences}
+        self.consistency = self.aligner.consistency(sentences)
+        self.scores: list[Score] | None = None
+
+    def score(self, gold: Gold) -> None:
+        """Compute the error rate of every candidate."""
+        self.scores = [gold.score(self.links(row)) for row in range(len(self.consistency))]
+
+    @property
+    def row(self) -> int:
+        """The candidate to use: by name, the lowest error rate, or the highest consistency."""
+        if self._row is not None:
+            return self._row
+        values = (
+            self.consistency if self.scores is None else [-error for error, _, _ in self.scores]
         )
-    for sentence in sentences:
-        for source, target in set().union(*gold[sentence.number]):
-            if source >= sentence.sources or target >= sentence.choices.size(1):
-                raise UserError(
-                    f"{name}: line {sentence.number + 1}: link {source}-{target} is outside the "
-                    f"sentence of {sentence.sources} and {sentence.choices.size(1)} words; "
-                    "count from 0"
-                )
-    sure, possible = ([gold[sentence.number][side] for sentence in sentences] for side in (0, 1))
-    rows = range(sentences[0].choices.size(0))
-    return [
-        alignment_error((links(sentence, row) for sentence in sentences), sure, possible)
-        for row in rows
-    ]
+        return max(range(len(values)), key=values.__getitem__)
+
+    def links(self, row: int) -> dict[int, Links]:
+        """Return a candidate's links by sentence; the source is that of this direction."""
+        found = {number: sentence.links(row) for number, sentence in self.sentences.items()}
+        if self.reverse:
+            found = {number: {(s, t) for t, s in links} for number, links in found.items()}
+        return found
+
+    def describe(self) -> str:
+        """Return the candidate in use and its quality."""
+        quality = f"consistency {self.consistency[self.row]:.3f}"
+        if self.scores is not None:
+            quality = f"AER {self.scores[self.row][0]:.3f}"
+        return f"{self.aligner.candidates[self.row].describe()} ({quality})"
+
+    def words(self, number: int) -> tuple[int, int]:
+        """Return the number of words of both sides of a sentence, in this direction."""
+        sentence = self.sentences[number]
+        sizes = len(sentence.sources), len(sentence.targets)
+        return sizes[::-1] if self.reverse else sizes
 
 
-def report(
-    aligner: Aligner,
-    agreed: list[float],
-    errors: list[tuple[float, float, float]] | None,
-    chosen: int,
-    subset: str,
-) -> Layout:
-    """Return the table of all heads and layer averages."""
-    names = [tuple(map(str, aligner.head(row))) for row in range(len(agreed))]
-    names += [(str(layer + 1), "average") for layer in range(aligner.layers)]
+def _check_same_text(forward: Direction, backward: Direction, args: argparse.Namespace) -> None:
+    """Raise an error unless the second direction is the reverse of the first, of the same text."""
+    one, other = forward.aligner.languages, backward.aligner.languages
+    if other != one[::-1]:
+        raise UserError(
+            f"--reverse {args.reverse}: translates {'-'.join(other)}; give a model of "
+            f"{'-'.join(one[::-1])}"
+        )
+    cure = f"; give --reverse-data of the same text as {forward.data}"
+    if backward.count != forward.count:
+        raise UserError(
+            f"{backward.data}: {args.subset} has {counted(backward.count, 'sentence')}, not "
+            f"{forward.count}{cure}"
+        )
+    for number in sorted(forward.sentences.keys() & backward.sentences.keys()):
+        sizes = [direction.words(number) for direction in (forward, backward)]
+        if sizes[0] != sizes[1]:
+            (a, b), (c, d) = sizes
+            raise UserError(
+                f"{backward.data}: sentence {number + 1} of {args.subset} has {c} and {d} words, "
+                f"not {a} and {b}{cure}"
+            )
+
+
+def join(directions: list[Direction], method: str) -> dict[int, Links]:
+    """Return the links of one direction, or of both joined, by sentence."""
+    found = [direction.links(direction.row) for direction in directions]
+    if len(found) == 1:
+        return found[0]
+    numbers = sorted(found[0].keys() & found[1].keys())
+    return {number: symmetrise(*(links[number] for links in found), method) for number in numbers}
+
+
+def report(direction: Direction, subset: str) -> Layout:
+    """Return the table of all candidates of a direction."""
+    sentences = direction.sentences.values()
+    agreed = agreement(torch.cat([s.choices for s in sentences], dim=1)).tolist()
     lines = []
-    for row, name in enumerate(names):
-        cells = [f"{agreed[row]:.3f}" if row < len(agreed) else "-"]
-        cells += [] if errors is None else [f"{value:.3f}" for value in errors[row]]
-        lines.append((*name, *cells, "chosen" if row == chosen else ""))
-    headings = ["layer", "head", "agreement"]
-    headings += [] if errors is None else ["AER", "precision", "recall"]
-    notes = [f"agreement: {AGREEMENT}"]
-    notes += [] if errors is None else ["AER: 0 to 1, lower is better (Och and Ney 2003)"]
-    title = f"Alignments of {subset} by the heads of the encoder-decoder attention"
-    return Layout(title, (*headings, ""), tuple(lines), tuple(notes), names=2)
+    for row, (layer, head, shifted) in enumerate(direction.aligner.candidates):
+        cells = [f"{direction.consistency[row]:.3f}", f"{agreed[row]:.3f}"]
+        if direction.scores is not None:
+            cells += [f"{value:.3f}" for value in direction.scores[row]]
+        step = "next" if shifted else "same"
+        chosen = "chosen" if row == direction.row else ""
+        lines.append((str(layer), str(head or "average"), step, *cells, chosen))
+    headings = ["layer", "head", "step", "consistency", "agreement"]
+    headings += [] if direction.scores is None else ["AER", "precision", "recall"]
+    notes = NOTES[:3] if direction.scores is None else NOTES
+    names = "-".join(direction.aligner.languages)
+    title = f"Alignments of {subset} by the heads of the encoder-decoder attention, {names}"
+    return Layout(title, (*headings, ""), tuple(lines), notes, names=3)
+
+
+def joined_report(directions: list[Direction], gold: Gold | None, method: str) -> Layout:
+    """Return the table of all ways to join both directions."""
+    lines = []
+    for name in SYMMETRISATIONS:
+        found = join(directions, name)
+        cells = [f"{sum(map(len, found.values())):,}"]
+        cells += [] if gold is None else [f"{value:.3f}" for value in gold.score(found)]
+        lines.append((name, *cells, "chosen" if name == method else ""))
+    headings = ["method", "links"] + ([] if gold is None else ["AER", "precision", "recall"])
+    chosen = " and ".join(str(d.aligner.candidates[d.row]) for d in directions)
+    return Layout(f"Both directions, by {chosen}", (*headings, ""), tuple(lines), ())

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import torch
 from fairseq import checkpoint_utils, tasks, utils
+from fairseq.data import data_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.models.transformer_lm import TransformerLanguageModel
-from torch import nn
+from torch import Tensor, nn
 
 import diverse_mha
 from diverse_mha.attention import HeadStates
@@ -323,6 +324,18 @@ def iterate_batches(
     yield from on_device(
         loaded, shown(batches, f"{label} {subset}", "batches") if label else batches
     )
+
+
+def translation_batch(task: Any, sources: list[Tensor], targets: list[Tensor]) -> dict:
+    """Return fairseq's batch, padded on the right, of tokens that end with eos."""
+    pad = task.target_dictionary.pad()
+    net_input = {
+        "src_tokens": data_utils.collate_tokens(sources, task.source_dictionary.pad()),
+        "src_lengths": torch.tensor([len(row) for row in sources]),
+        # eos comes first.
+        "prev_output_tokens": data_utils.collate_tokens([row.roll(1) for row in targets], pad),
+    }
+    return {"net_input": net_input, "target": data_utils.collate_tokens(targets, pad)}
 
 
 @torch.no_grad()

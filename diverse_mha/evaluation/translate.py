@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="auto",
         metavar="LAYER.HEAD",
         help="also print the words of both sides and their alignment by a head such as 2.4, "
-        "separated by tabs (default: the head that align chooses on valid)",
+        "separated by tabs (default: what align chooses on valid; names as in align --head)",
     )
     add_engine(search, "auto")
     add_user_dir(parser)
@@ -205,14 +205,14 @@ def plain_lines(stream: BinaryIO) -> Iterator[str]:
 
 def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[Translation], str]:
     """Return a function from a translation to its columns: words of both sides, and their links."""
-    from diverse_mha.evaluation.align import Aligner, pharaoh
+    from diverse_mha.evaluation.aligner import Aligner, pharaoh
     from diverse_mha.evaluation.checkpoints import load
 
     if os.pathsep in args.checkpoint:
         raise UserError("--alignments: not supported for ensembles; give one checkpoint")
     aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
     row = aligner.choose("--alignments", args.alignments)
-    print("aligned by layer {}, head {}".format(*aligner.head(row)), file=sys.stderr)
+    print(f"aligned by {aligner.candidates[row].describe()}", file=sys.stderr)
 
     source, target = translator.sides
     words = source.words()
@@ -221,8 +221,11 @@ def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[T
         if line.pair is None:
             return "\t\t\t"
         alignment = aligner.pair(*line.pair, line.subwords.split())
-        sides = words(line.source), target.unescape(alignment.target)
-        return "\t".join(["", *map(" ".join, sides), pharaoh(alignment, row)])
+        written = words(line.source)
+        if len(written) != len(alignment.sources):  # the subword model cut at other spaces
+            written = source.unescape(alignment.sources)
+        sides = written, target.unescape(alignment.targets)
+        return "\t".join(["", *map(" ".join, sides), pharaoh(alignment.links(row))])
 
     return columns
 

@@ -13,6 +13,7 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import Side, read_side
+from diverse_mha.evaluation.aligner import Candidate
 from diverse_mha.evaluation.engine import NotConvertible, convert_stock, name_languages
 from diverse_mha.export import plain_text
 from diverse_mha.models.stock_form import stock_state
@@ -59,7 +60,7 @@ def convert(
     data: str,
     output: Path,
     quantization: str | None,
-    alignment: tuple[int, int] | None = None,
+    alignment: Candidate | None = None,
 ) -> None:
     """Convert a checkpoint; a translation model gets its subword model and ``translate.py``.
 
@@ -69,8 +70,8 @@ def convert(
         data: folder with the dictionaries; for translation made by data-prep.
         output: folder to create; ``stock.pt`` is written beside it.
         quantization: type of the parameters; None: unchanged.
-        alignment: layer and head (from 1) whose attention CTranslate2 returns; None: the mean over
-            the last layer's heads.
+        alignment: head or average whose attention CTranslate2 returns; None: the average of the
+            last layer.
     """
     if importlib.util.find_spec("ctranslate2") is None:
         raise UserError(
@@ -81,9 +82,10 @@ def convert(
     text = None
     args = stock["args"]
     if alignment is not None:
-        heads = args.decoder_attention_heads
-        stock["model"] = head_first(stock["model"], *alignment, heads)
-        args.alignment_layer, args.alignment_heads = alignment[0] - 1, 1
+        layer, head, heads = alignment.layer, alignment.head, args.decoder_attention_heads
+        args.alignment_layer, args.alignment_heads = layer - 1, 1 if head else heads
+        if head:
+            stock["model"] = head_first(stock["model"], layer, head, heads)
     if args.task == "translation":
         name_languages(args, data)
         source, target = (read_side(data, code) for code in (args.source_lang, args.target_lang))

@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alignment-head",
         metavar="LAYER.HEAD",
-        help="ctranslate2: the head whose attention is returned, such as 2.4; auto: the one that "
-        "align chooses on valid (default: the mean of the last layer)",
+        help="ctranslate2: the head whose attention is returned, such as 2.4 or 2.average; auto: "
+        "the best on valid as for align (default: the average of the last layer)",
     )
 
 
@@ -103,13 +103,15 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
         raise UserError(f"{data}: no such data folder; give --data DATA")
     alignment, summary = None, "for CTranslate2"
     if args.alignment_head is not None:
-        from diverse_mha.evaluation.align import Aligner
+        from diverse_mha.evaluation.aligner import Aligner
         from diverse_mha.evaluation.checkpoints import load
 
         hide_log()
         aligner = Aligner(load(args.checkpoint, data, cpu=True), data)
-        alignment = aligner.head(aligner.choose("--alignment-head", args.alignment_head))
-        summary += ", aligning by layer {}, head {}".format(*alignment)
+        # CTranslate2 returns the weights of the step that predicts a word.
+        row = aligner.choose("--alignment-head", args.alignment_head, shifted=False)
+        alignment = aligner.candidates[row]
+        summary += f", aligning by {alignment.describe()}"
     output.parent.mkdir(parents=True, exist_ok=True)
     beside = tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent)
     with ended_in_order(), beside as folder:

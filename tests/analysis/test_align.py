@@ -1,21 +1,33 @@
 """``diverse-mha align``: subwords to words, error rates, the choice of a head, the command."""
 
 import json
+import random
 import re
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.data import Dictionary
+from hypothesis import given
+from hypothesis import strategies as st
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.subwords import POST_PROCESS
 from diverse_mha.corpora.text import write_lines
-from diverse_mha.evaluation import align
-from diverse_mha.evaluation.align import read_gold
-from diverse_mha.measures.alignment import agreement, alignment_error, best_sources, word_places
+from diverse_mha.evaluation import aligner as module
+from diverse_mha.evaluation.align import Gold
+from diverse_mha.measures.alignment import (
+    SYMMETRISATIONS,
+    agreement,
+    alignment_error,
+    best_sources,
+    consistency,
+    merge_subwords,
+    symmetrise,
+    word_places,
+)
 from tests.corpora.test_own import NOTE
 
 
@@ -47,36 +59,93 @@ def test_alignments_print_words_of_the_text_not_the_dictionary(kind, tmp_path, m
     words = Dictionary()
     for word in ("ad",) if kind == "none" else ("ad", "u@@", "▁ad", "u"):
         words.add_symbol(word)
-    for folder in ("bin", "bpe"):
-        (tmp_path / folder).mkdir()
-    for place, language in enumerate(("de", "en")):
-        words.save(str(tmp_path / f"bin/dict.{language}.txt"))
-        write_lines(tmp_path / f"bpe/test.{language}", [text[place]])
-    if kind != "none":
-        (tmp_path / "bin/corpus.json").write_text(json.dumps(NOTE | {"subwords": kind}))
-    source, target = (words.encode_line(line, add_if_not_exist=False).long() for line in text)
-    weights = torch.eye(len(target), len(source))[None, None]
-    monkeypatch.setattr(align, "head_states", lambda *_: {"cross": [HeadStates(weights=weights)]})
-    inputs = {"src_tokens": source[None]}
-    sample = {"id": torch.tensor([0]), "net_input": inputs, "target": target[None]}
-    monkeypatch.setattr(align, "iterate_batches", lambda *_, **__: [sample])
-    task = SimpleNamespace(cfg=SimpleNamespace(source_lang="de", target_lang="en"))
-    task.source_dictionary = task.target_dictionary = words
-    task.dataset = lambda subset: [0]
-    decoder = SimpleNamespace(layers=[0], padding_idx=words.pad())
-    model = SimpleNamespace(heads={"cross": 1}, kept_heads={"cross": [(1,)]}, decoder=decoder)
-    aligner = align.Aligner(SimpleNamespace(model=model, task=task), str(tmp_path / "bin"))
+    aligner = stub(tmp_path, monkeypatch, words, text, kind)
     (found,) = aligner.split("test")
-    assert found.sources == 2 and found.choices.size(1) == 3 and found.known
-    assert capsys.readouterr().err == ""
-    (tmp_path / "bpe/test.en").write_text("ad ad ad ad\n")
-    aligner._kinds = ["sentencepiece"] * 2  # as of Japanese
-    aligner.split("test")
-    assert "note: most sentences of test have one word" in capsys.readouterr().err
+    assert found.known and capsys.readouterr().err == ""
+    assert (found.sources, found.targets) == (["Quad", "ad"], ["ad", "||", "ad"])
+    if kind != "sentencepiece":
+        aligner._kinds = ["sentencepiece"] * 2  # without its mark, as of Japanese
+        aligner.split("test")
+        assert "note: most sentences of test have one word" in capsys.readouterr().err
     aligner._kinds = [POST_PROCESS.get(kind)] * 2
+    (tmp_path / "bpe/test.en").write_text("ad ad ad u\n")
+    assert aligner.split("test")[0].known is (kind == "none"), "the text of another corpus"
+    capsys.readouterr()
     (tmp_path / "bpe/test.en").unlink()
     assert aligner.split("test")[0].known is (kind == "none")
     assert ("note: 1 sentences of test have unknown" in capsys.readouterr().err) is (kind != "none")
+
+
+def stub(folder, monkeypatch, words, text, kind="none", weights=None):
+    """Return an aligner of one head, and of a split of one sentence, on prepared text."""
+    for name in ("bin", "bpe"):
+        (folder / name).mkdir()
+    for place, language in enumerate(("de", "en")):
+        words.save(str(folder / f"bin/dict.{language}.txt"))
+        write_lines(folder / f"bpe/test.{language}", [text[place]])
+    if kind != "none":
+        (folder / "bin/corpus.json").write_text(json.dumps(NOTE | {"subwords": kind}))
+    source, target = (words.encode_line(line, add_if_not_exist=False).long() for line in text)
+    weights = torch.eye(len(target), len(source)) if weights is None else weights
+    states = {"cross": [HeadStates(weights=weights[None, None])]}
+    monkeypatch.setattr(module, "head_states", lambda *_: states)
+    pad = torch.tensor([words.pad()] * 2)
+    sample = {"id": torch.tensor([0]), "net_input": {"src_tokens": source[None]}}
+    sample["target"] = torch.cat([target, pad])[None]
+    monkeypatch.setattr(module, "iterate_batches", lambda *_, **__: [sample])
+    task = SimpleNamespace(cfg=SimpleNamespace(source_lang="de", target_lang="en"))
+    task.source_dictionary = task.target_dictionary = words
+    task.dataset = lambda subset: [0]
+    model = SimpleNamespace(
+        heads={"cross": 1}, kept_heads={"cross": [(1,)]}, decoder=SimpleNamespace(layers=[0])
+    )
+    return module.Aligner(SimpleNamespace(model=model, task=task), str(folder / "bin"))
+
+
+def test_the_next_step_aligns_the_word_that_it_reads(tmp_path, monkeypatch):
+    words = Dictionary()
+    for word in "abc":
+        words.add_symbol(word)
+    weights = torch.eye(4).roll(1, dims=0)  # row t + 1 looks at source word t
+    aligner = stub(tmp_path, monkeypatch, words, ("a b c", "c b a"), weights=weights)
+    (found,) = aligner.split("test")
+    rows = dict(zip(map(str, aligner.candidates), found.choices.tolist(), strict=True))
+    assert rows["1.1.next"] == rows["1.average.next"] == [0, 1, 2]
+    assert rows["1.1"] == rows["1.average"] == [0, 0, 1]
+    assert aligner.choose("--head", "1.average.next") == 3
+    with pytest.raises(UserError, match=r"--alignment-head 1.1.next: .* give auto, or LAYER.HEAD"):
+        aligner.loaded.path = "model.pt"
+        aligner.choose("--alignment-head", "1.1.next", shifted=False)
+
+
+@pytest.mark.parametrize(
+    "source, target",
+    [
+        ("", ""),
+        ("a", ""),
+        ("", "a"),
+        ("</s> a <pad> </s>", "<pad> a </s> <pad>"),
+        ("<unk> zzz <s>", "<unk> <unk>"),
+        ("\u2581 \u2581", "@@ @@"),
+        ("a@@ </s> b@@", "b@@"),
+        ("&apos; &quot; @-@ a&amp;b", "&#124; a"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
+def test_words_of_hostile_lines_are_all_there(source, target, kind, tmp_path, monkeypatch):
+    """Symbols of the dictionary in a text are words like others (fairseq #1881)."""
+    words = Dictionary()
+    for word in ("a", "b") if kind == "none" else ("a", "b", "a@@"):
+        words.add_symbol(word)
+    aligner = stub(tmp_path, monkeypatch, words, (source, target), kind)
+    (found,) = aligner.split("test")
+    if kind == "none":
+        assert (found.sources, found.targets) == (source.split(), target.split())
+    count = len(found.targets) if found.sources else 0
+    assert found.known and found.choices.shape == (4, count)
+    for row in range(4):
+        for s, t in found.links(row):
+            assert s < len(found.sources) and t < len(found.targets)
 
 
 def test_alignment_error_rate_follows_och_and_ney():
@@ -102,13 +171,92 @@ def test_the_head_that_others_agree_with_has_the_highest_agreement():
     assert agreement(heads[:1]).tolist() == [1]
 
 
+def test_heads_that_look_at_one_place_are_not_chosen():
+    """Of two heads that look at the end of the sentence, and one that aligns, this one is taken."""
+    generator = torch.Generator().manual_seed(1)
+    words = torch.randint(40, (600,), generator=generator)
+    aligned = words.clone()
+    wrong = torch.rand(600, generator=generator) < 0.3
+    aligned[wrong] = torch.randint(40, (int(wrong.sum()),), generator=generator)
+    end = torch.full((600,), 40)
+    assert agreement(torch.stack([aligned, end, end])).argmax() != 0
+    values = [consistency(sources, words) for sources in (words, aligned, end)]
+    assert values[0] > 0.9 > values[1] > 0.4 and values[2] < 0.05
+    chance = torch.randint(40, (600,), generator=generator)
+    assert consistency(chance, words) < 0.05
+    assert consistency(torch.arange(600), torch.arange(600)) == 0, "a single link tells nothing"
+    links = [(0, 0), (0, 0), (0, 1), (1, 1), (1, 1)]
+    expected = (1 / 3 + 1 / 3 + 0 / 3 + 1 / 2 + 1 / 2) / 5
+    assert consistency(*torch.tensor(links).T) == pytest.approx(expected)
+
+
+def literal(forward, backward, method, sources, targets):
+    """Koehn et al. 2003, as in their algorithm: e of the target, f of the source."""
+    matrix = [[{(f, e)} <= forward & backward for f in range(sources)] for e in range(targets)]
+
+    def add(e_new, f_new, among, test):
+        e_free, f_free = not any(matrix[e_new]), not any(row[f_new] for row in matrix)
+        if test([e_free, f_free]) and (f_new, e_new) in among and not matrix[e_new][f_new]:
+            matrix[e_new][f_new] = True
+            return True
+        return False
+
+    added = method.startswith("grow")
+    while added:
+        added = False
+        for e in range(targets):
+            for f in range(sources):
+                if not matrix[e][f]:
+                    continue
+                for e_step, f_step in (
+                    (-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)
+                ):  # fmt: skip
+                    e_new, f_new = e + e_step, f + f_step
+                    if 0 <= e_new < targets and 0 <= f_new < sources:
+                        added |= add(e_new, f_new, forward | backward, any)
+    if "final" in method:
+        for among in (forward, backward):
+            for e in range(targets):
+                for f in range(sources):
+                    add(e, f, among, all if method.endswith("and") else any)
+    return {(f, e) for e in range(targets) for f in range(sources) if matrix[e][f]}
+
+
+@pytest.mark.parametrize("method", SYMMETRISATIONS)
+def test_both_directions_are_joined_as_in_koehn_et_al(method):
+    generator = random.Random(1)
+    for _ in range(200):
+        sources, targets = generator.randint(0, 9), generator.randint(0, 9)
+        near = lambda at, size: min(max(at + generator.randint(-2, 2), 0), size - 1)  # noqa: E731
+        forward = {(near(t, sources), t) for t in range(targets) if sources}
+        backward = {(s, near(s, targets)) for s in range(sources) if targets}
+        expected = literal(forward, backward, method, sources, targets)
+        if method == "union":
+            expected = forward | backward
+        assert symmetrise(forward, backward, method) == expected
+
+
+@given(st.lists(st.text("a@\u2581&;", min_size=1, max_size=4), max_size=8))
+def test_words_are_as_many_as_their_places(tokens):
+    for kind in (None, "subword_nmt", "sentencepiece"):
+        places = word_places(tokens, kind)
+        words = merge_subwords(tokens, places, kind)
+        assert len(words) == max(places, default=-1) + 1
+        assert len(words) == len(tokens) or kind
+
+
 def test_gold_is_read_with_possible_links(tmp_path):
     path = tmp_path / "gold"
     path.write_text("0-0 1p2\n\n3-1\n")
-    assert read_gold(path) == [({(0, 0)}, {(1, 2)}), (set(), set()), ({(3, 1)}, set())]
+    assert Gold(path).lines == [({(0, 0)}, {(1, 2)}), (set(), set()), ({(3, 1)}, set())]
+    path.write_text("1-1 2p3\n")
+    gold = Gold(path, first=1)
+    assert gold.lines == [({(0, 0)}, {(1, 2)})]
+    assert gold.score({0: {(0, 0), (1, 2)}}) == (0, 1, 1), "a possible link is no error"
+    assert gold.score({0: {(1, 2)}})[0] == pytest.approx(1 - 1 / 2)
     path.write_text("0-0\n1:2\n")
     with pytest.raises(UserError, match=r"line 2: '1:2' is no link"):
-        read_gold(path)
+        Gold(path)
 
 
 @pytest.mark.integration
@@ -117,7 +265,7 @@ def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
     out, said = capsys.readouterr()
     lines = out.splitlines()
     assert len(lines) == 40 and re.search(
-        r"aligned by layer \d, head \d \(agreement 0\.\d+\)", said
+        r"aligned by layer \d, .*head.* \(consistency 0\.\d+\)", said
     )
     for line in lines:
         targets = [int(link.split("-")[1]) for link in line.split()]
@@ -128,8 +276,40 @@ def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
     assert run([*words, "--report"]) == 0
     table = capsys.readouterr().out.splitlines()
     (chosen,) = [line.split() for line in table if line.endswith("chosen")]
-    assert chosen[3:6] == ["0.000", "1.000", "1.000"] and len(table) == 2 + 2 * 4 + 2 + 2
-    assert [line.split()[1] for line in table].count("average") == 2
+    assert chosen[-4:-1] == ["0.000", "1.000", "1.000"] and len(table) == 2 + 2 * 2 * 5 + 4
+    assert [line.split()[1:3].count("average") for line in table].count(1) == 4
     other = "2" if chosen[1] == "1" else "1"
     assert run([*words, "--head", f"{chosen[0]}.{other}"]) == 0
     assert f"head {other} (AER 0." in capsys.readouterr().err
+    gold.write_text(re.sub(r"\d+", lambda found: str(int(found[0]) + 1), out))
+    assert run([*words, "--gold-from", "1", "--report"]) == 0
+    assert capsys.readouterr().out.splitlines() == table
+
+
+@pytest.mark.integration
+def test_both_directions_are_aligned(checkpoint, save, data, tmp_path, capsys):
+    turned = ["--source-lang", "tgt", "--target-lang", "src"]
+    reverse = save("reverse", "transformer_disagree", *turned)
+    one = ["align", str(checkpoint), str(data), "--cpu", "--head", "1.2"]
+    other = ["align", str(reverse), str(data), "--cpu", "--head", "2.3.next"]
+    both = [*one, "--reverse", str(reverse), "--reverse-head", "2.3.next"]
+    assert run(one) == 0 and run(other) == 0
+    lines = capsys.readouterr().out.splitlines()
+    links = [{tuple(map(int, link.split("-"))) for link in line.split()} for line in lines]
+    backward = [{(s, t) for t, s in found} for found in links[40:]]
+    for method in SYMMETRISATIONS:
+        assert run([*both, "--symmetrise", method]) == 0
+        out, said = capsys.readouterr()
+        for text, a, b in zip(out.splitlines(), links[:40], backward, strict=True):
+            found = {tuple(map(int, link.split("-"))) for link in text.split()}
+            assert found == symmetrise(a, b, method)
+    assert "layer 1, head 2 (cons" in said and "layer 2, head 3, next step (cons" in said
+    assert run([*both, "--report", "--symmetrise", "union"]) == 0
+    out = capsys.readouterr().out
+    assert "src-tgt" in out and "tgt-src" in out
+    assert [line.split()[0] for line in out.splitlines()[-5:]] == list(SYMMETRISATIONS)
+    assert re.search(r"^union .* chosen$", out, re.M)
+    twice = [*one, "--reverse", str(checkpoint)]
+    assert (
+        run(twice) == 2 and "translates src-tgt; give a model of tgt-src" in capsys.readouterr().err
+    )

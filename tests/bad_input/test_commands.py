@@ -113,6 +113,11 @@ ROWS = [
     Row("align-gold", "align best.pt bin --gold gold", "gold", "has 1 line, the split 40"),
     Row("align-link", "align best.pt bin --gold outside", "line 1: link 0-99", "outside the sen"),
     Row("align-head", "align best.pt bin --head 3.1", "--head 3.1: ", "has 2 layers"),
+    Row("align-gold-from", "align best.pt bin --gold-from 1", "--gold-from has no effect",
+        "without --gold"),
+    Row("align-symmetrise", "align best.pt bin --symmetrise union", "--symmetrise has no effect",
+        "without --reverse"),
+    Row("align-reverse", "align best.pt bin --reverse best.pt", "--reverse best.pt", "give a model of"),
     # diverse-mha reproduce
     Row("reproduce-out", "reproduce li2018 1 --scale smoke --out file/x", "file", "another"),
     # the benchmark
