@@ -31,7 +31,7 @@ NOTES = (
     "AER: 0 to 1, lower is better (Och and Ney 2003)",
 )
 Score = tuple[float, float, float]  # AER, precision, recall
-DEFAULT = "grow-diag"
+DEFAULT = "grow-diag-final-and"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     both.add_argument(
         "--symmetrise",
         choices=SYMMETRISATIONS,
-        help="how to join both directions (default: grow-diag)",
+        help=f"how to join both directions (default: {DEFAULT})",
     )
 
 

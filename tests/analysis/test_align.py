@@ -313,3 +313,14 @@ def test_both_directions_are_aligned(checkpoint, save, data, tmp_path, capsys):
     assert (
         run(twice) == 2 and "translates src-tgt; give a model of tgt-src" in capsys.readouterr().err
     )
+
+
+@pytest.mark.integration
+def test_sentences_too_long_for_a_model_have_no_alignment(save, data, capsys):
+    """No index is out of range (fairseq #1881)."""
+    short = save("short", "transformer_disagree", "--max-source-positions", "9")
+    assert run(["align", str(short), str(data), "--cpu"]) == 0
+    out, said = capsys.readouterr()
+    counts = [len(line.split()) for line in out.split("\n")[:-1]]
+    assert len(counts) == 40 and set(counts) == {0, 6, 7, 8}
+    assert f"note: {counts.count(0)} of 40 sentences are too long for {short}" in said

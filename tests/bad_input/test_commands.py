@@ -117,7 +117,8 @@ ROWS = [
         "without --gold"),
     Row("align-symmetrise", "align best.pt bin --symmetrise union", "--symmetrise has no effect",
         "without --reverse"),
-    Row("align-reverse", "align best.pt bin --reverse best.pt", "--reverse best.pt", "give a model of"),
+    Row("align-reverse", "align best.pt bin --reverse best.pt", "--reverse best.pt",
+        "give a model of"),
     # diverse-mha reproduce
     Row("reproduce-out", "reproduce li2018 1 --scale smoke --out file/x", "file", "another"),
     # the benchmark
