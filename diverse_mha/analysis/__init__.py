@@ -1,6 +1,6 @@
 """Head analysis: similarity (CKA, SVCCA, JSD), attention entropy, importance, pruning, report.
 
-The measures exported here take plain tensors and need no fairseq. ``run`` measures a checkpoint
+The measures exported here take plain tensors and need no fairseq. ``analyze`` measures a checkpoint
 over a split, which needs fairseq.
 """
 

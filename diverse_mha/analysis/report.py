@@ -5,7 +5,6 @@ import hashlib
 import itertools
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -13,7 +12,7 @@ from markupsafe import Markup
 from diverse_mha.analysis.figures import Plot
 from diverse_mha.analysis.findings import comparison_tables, headline
 from diverse_mha.analysis.labels import COMPONENT_TITLES, unique_names
-from diverse_mha.analysis.results import Content, Model, to_json
+from diverse_mha.analysis.results import Analysis, Content, Model, to_json
 from diverse_mha.analysis.tables import (
     Table,
     against_table,
@@ -26,9 +25,6 @@ from diverse_mha.analysis.view import TOKENS
 from diverse_mha.common.files import write_files, write_json, write_text
 from diverse_mha.common.progress import shown
 from diverse_mha.common.tables import Layout, csv_text, to_text
-
-if TYPE_CHECKING:
-    from diverse_mha.analysis.run import Analysis
 
 PIXELS = 122  # per inch of a figure: the widest figures fill the page
 TEMPLATES = Path(__file__).parent / "templates"
@@ -126,7 +122,7 @@ def write_numbers(folder: Path, content: Content) -> None:
         write_text(folder / f"{name}.csv", csv_text(cells))
 
 
-def write_figures(folder: Path, content: Content, analyses: list["Analysis"]) -> None:
+def write_figures(folder: Path, content: Content, analyses: list[Analysis]) -> None:
     """Draw the figures with a progress bar, and write ``report.html``."""
     from diverse_mha.analysis.figures import FORMATS, render_plot
     from diverse_mha.analysis.view import view_data

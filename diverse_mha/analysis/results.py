@@ -199,6 +199,13 @@ class Content:
     against: dict[str, str] | None = optional()  # name, checkpoint and hash of the other model
 
 
+class Analysis(NamedTuple):
+    """What is measured of one model, and what the report shows beside."""
+
+    result: Model
+    sentences: list[dict]  # for the report's view, of ``view.take_sentence``
+
+
 def to_json(value: Any) -> Any:
     """Return a result as dictionaries and lists."""
     if is_dataclass(value):

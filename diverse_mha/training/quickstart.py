@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from diverse_mha.analysis.run import analyze
+from diverse_mha.analysis.analyze import analyze
 from diverse_mha.analysis.similarity import Selection
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import OneLineParser, run_cli
