@@ -11,7 +11,7 @@ from benchmarks.shapes import SHAPES, LanguageModelShape
 from benchmarks.training import DTYPES
 from benchmarks.variants import LANGUAGE_MODEL_VARIANTS, VARIANTS, choose, variants_of
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called
-from diverse_mha.common.files import check_file
+from diverse_mha.common.files import check_output_file
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 
 
@@ -98,7 +98,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
     if args.precision == "fp16" and device.type == "cpu":
         raise UserError("--precision fp16: needs a GPU; on the CPU choose fp32 or bf16")
     if args.output is not None:
-        check_file("--output", args.output)
+        check_output_file("--output", args.output)
         is_own = json_with("options", "model", "machine", "variants")
         check_replaceable("--output", args.output, is_own=is_own, force=args.force)
     return Settings(**given)

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from diverse_mha.common.errors import UserError, add_number
-from diverse_mha.common.files import ROOT, check_folder
+from diverse_mha.common.files import ROOT, check_output_folder
 from diverse_mha.common.options import flag, split_list
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import Interrupted
@@ -226,7 +226,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 def _place(args: argparse.Namespace) -> Place:
     out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
-    check_folder("--out", out)
+    check_output_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()
     return Place(
         plugin=Path(args.user_dir).absolute() if args.user_dir else None,

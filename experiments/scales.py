@@ -31,7 +31,7 @@ _OFTEN = {"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_upd
 
 # The larger Multi30k model, trained until the learning rate is 0.
 _CONVERGED = Recipe("multi30k", sizes=_ONE_SIZE)
-# Stands for all translation corpora at the two smaller scales.
+# Replaces every translation corpus at the scale small.
 _MULTI30K = replace(
     _CONVERGED,
     config="multi30k_small",

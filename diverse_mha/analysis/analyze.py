@@ -29,7 +29,7 @@ from diverse_mha.analysis.similarity import (
 from diverse_mha.analysis.view import take_sentence
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError, add_cpu, add_number
-from diverse_mha.common.files import check_file, check_own_folder, sha256_of, write_json
+from diverse_mha.common.files import check_no_checkpoints, check_output_file, sha256_of, write_json
 from diverse_mha.common.options import parse_layers, parse_names
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layers", default="all", help="all, last, or numbers from 1 such as 1,3 (default: all)"
     )
     what.add_argument(
-        "--threshold", type=between(0, 1).number, default=THRESHOLD, metavar="X",
+        "--threshold", type=between(0, 1).parse_float, default=THRESHOLD, metavar="X",
         help="share of the variance that SVCCA keeps (default: %(default)s)",
     )  # fmt: skip
     what.add_argument(
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     in_folder = output is not None and output.suffix != ".json"
     selection = read_selection(args, in_folder)
     if output is not None:  # before the analysis, which takes minutes
-        (check_own_folder if in_folder else check_file)("--output", output)
+        (check_no_checkpoints if in_folder else check_output_file)("--output", output)
         check_replaceable(
             "--output", output / "scores.json" if in_folder else output,
             is_own=json_with("subset", "data", "models"),
@@ -198,7 +198,7 @@ def check_heads_file(args: argparse.Namespace) -> None:
         raise UserError(f"--save-heads {file}: needs sentences; give --sentences FILE")
     if len(args.checkpoints) > 1:
         raise UserError(f"--save-heads {file}: holds one model; give one checkpoint")
-    check_file("--save-heads", Path(file))
+    check_output_file("--save-heads", Path(file))
     check_replaceable(
         "--save-heads", Path(file), is_own=is_heads_file,
         inputs=[*args.checkpoints, args.sentences], force=args.force,

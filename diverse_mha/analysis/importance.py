@@ -19,7 +19,7 @@ from diverse_mha.analysis.ablation import (
 )
 from diverse_mha.analysis.results import Ablation, Gradient, Importance, Layer
 from diverse_mha.analysis.similarity import Selection, mean
-from diverse_mha.common.progress import shown
+from diverse_mha.common.progress import with_progress
 from diverse_mha.evaluation.checkpoints import Loaded, batches_of, on_device
 from diverse_mha.evaluation.comparison.statistics import holm, rate
 
@@ -175,7 +175,7 @@ def measure_importance(
     steps = (site for sample in on_device(loaded, batches) for site in meter.update(sample))
     if label:
         title = f"{label} {selection.subset}, importance"
-        steps = shown(steps, title, "modules", total=len(batches) * len(sites))
+        steps = with_progress(steps, title, "modules", total=len(batches) * len(sites))
     for _ in steps:
         pass
     return meter.result()

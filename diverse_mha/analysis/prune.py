@@ -6,7 +6,7 @@ from pathlib import Path
 from diverse_mha.analysis import pruning, removal
 from diverse_mha.analysis.labels import short_names
 from diverse_mha.common.errors import UserError, add_cpu, add_number
-from diverse_mha.common.files import check_file, check_own_folder
+from diverse_mha.common.files import check_no_checkpoints, check_output_file
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import add_force, check_replaceable
 from diverse_mha.common.plugins import add_user_dir, import_plugin
@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     amount = what.add_mutually_exclusive_group(required=True)
     add_number(amount, "heads", None, "remove N heads")
     amount.add_argument(
-        "--share", type=between(0, 1).number, metavar="S", help="remove this share of all heads"
+        "--share",
+        type=between(0, 1).parse_float,
+        metavar="S",
+        help="remove this share of all heads",
     )
     amount.add_argument("--curve", metavar="0,0.1,...", help="score the model at these shares")
     what.add_argument(
@@ -85,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _curve(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
-    check_own_folder("--output", args.output)
+    check_no_checkpoints("--output", args.output)
     folder = Path(args.output)
     pictures = [folder / f"curve.{ending}" for ending in ("pdf", "svg", "png")]
     check_replaceable(
@@ -109,7 +112,7 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     if len(args.checkpoints) > 1:
         raise UserError(f"{args.checkpoints[1]}: a second checkpoint; prune one, or give --curve")
     (path,) = args.checkpoints
-    check_file("--output", args.output)
+    check_output_file("--output", args.output)
     check_replaceable(
         "--output", args.output, is_own=written_by("prune"), inputs=[path], force=args.force
     )

@@ -23,7 +23,7 @@ from diverse_mha.analysis.tables import (
 )
 from diverse_mha.analysis.view import TOKENS
 from diverse_mha.common.files import write_files, write_json, write_text
-from diverse_mha.common.progress import shown
+from diverse_mha.common.progress import with_progress
 from diverse_mha.common.tables import Layout, csv_text, to_text
 
 PIXELS = 122  # per inch of a figure: the widest figures fill the page
@@ -128,7 +128,7 @@ def write_figures(folder: Path, content: Content, analyses: list[Analysis]) -> N
     from diverse_mha.analysis.view import view_data
 
     sections: dict[str, list] = {}
-    for section, plot in shown(all_plots(content.models), "drawing", "figures"):
+    for section, plot in with_progress(all_plots(content.models), "drawing", "figures"):
         pictures = render_plot(plot)
         write_files({folder / f"figures/{plot.name}.{end}": pictures[end] for end in FORMATS})
         sections.setdefault(section, []).append((plot, pictures["svg"]))

@@ -160,7 +160,7 @@ def add_number(
     """Declare ``--NAME N``, a whole number from ``least`` up; its help ends with the default."""
     help = text if default is None else f"{text} (default: {default})"
     parser.add_argument(
-        f"--{name}", type=at_least(least).whole, default=default, metavar="N", help=help
+        f"--{name}", type=at_least(least).parse_int, default=default, metavar="N", help=help
     )
 
 

@@ -30,12 +30,15 @@ def write_text(path: Path, text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with escapes for bytes of file names that are not UTF-8."""
+    """Replace undecodable bytes of file names (surrogates) by backslash escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write all files or none, each replacing its target in one step; makes missing folders."""
+    """Write the files, each replacing its target in one step, once all are on the disk.
+
+    Makes missing folders. An error before the first replacement leaves all targets as they were.
+    """
     targets = {path: link_target(path) for path in files}
     parts = {path: at.with_name(f".{at.name}.{os.getpid()}.tmp") for path, at in targets.items()}
     try:
@@ -57,10 +60,10 @@ def link_target(path: str | os.PathLike) -> Path:
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Open ``path`` for writing bytes, which replace the file once they are on the disk.
 
-    They go to ``path`` + ``.tmp``, which an error removes. A symbolic link stays one.
+    They go to a temporary file beside it, deleted on error. Symbolic links are followed.
     """
     path = link_target(path)
     part = Path(f"{path}.tmp")
@@ -116,7 +119,7 @@ def check_data_folder(
     return folders[0]
 
 
-def check_file(option: str, path: str | Path, ending: str = "") -> None:
+def check_output_file(option: str, path: str | Path, ending: str = "") -> None:
     """Raise an error if ``path`` cannot be written or lacks ``ending``.
 
     Missing parent folders are allowed; ``option`` names the path in messages.
@@ -131,17 +134,17 @@ def check_file(option: str, path: str | Path, ending: str = "") -> None:
     _check_above(option, path, link_target(path).parent)
 
 
-def check_folder(option: str, path: str | Path) -> None:
+def check_output_folder(option: str, path: str | Path) -> None:
     """Raise an error if a folder cannot be written to; it and its parents may be missing."""
     _check_above(option, Path(path), Path(path))
 
 
-def check_own_folder(option: str, path: str | Path) -> None:
-    """Refuse what :func:`check_folder` does, and a folder of trainings, whose files would mix."""
-    check_folder(option, path)
+def check_no_checkpoints(option: str, path: str | Path) -> None:
+    """Like :func:`check_output_folder`; also refuses a folder that holds checkpoints."""
+    check_output_folder(option, path)
     run = next((found for n in (0, 1, 2) for found in Path(path).glob("*/" * n + "*.pt")), None)
     if run is not None:
-        raise UserError(f"{option} {path}: holds a training ({run}); give a folder of its own")
+        raise UserError(f"{option} {path}: has checkpoints of a run ({run}); choose another folder")
 
 
 def _check_above(option: str, path: Path, folder: Path) -> None:

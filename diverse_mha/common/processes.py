@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from diverse_mha import __version__
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import ROOT, check_folder
+from diverse_mha.common.files import ROOT, check_output_folder
 
 _held: dict[str, int] = {}  # locked folder -> open file descriptor of :func:`hold`
 GRACE_SECONDS = 10  # between SIGTERM and SIGKILL
@@ -125,7 +125,7 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
         UserError: another process has locked it, or ``option`` is given and it is not writable.
     """
     if option is not None:
-        check_folder(option, folder)
+        check_output_folder(option, folder)
     folder.mkdir(parents=True, exist_ok=True)
     handle = _lock(folder / ".lock", os.O_RDWR | os.O_CREAT)
     if handle is None:

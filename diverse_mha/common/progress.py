@@ -8,7 +8,7 @@ from typing import TypeVar
 
 EVERY = 30.0  # seconds between lines
 NOTES_EVERY = 0.5  # minimum seconds between changes of a bar's note
-SIZE = {"ncols": 79, "nrows": 24}  # of a terminal that reports 0
+SIZE = {"ncols": 79, "nrows": 24}  # assumed where the terminal reports size 0
 Item = TypeVar("Item")
 
 
@@ -27,10 +27,10 @@ def terminal_bar(**options):
     """Return a bar of tqdm's that is drawn on a terminal only, and disappears at its end."""
     from tqdm import tqdm
 
-    return widened(tqdm(leave=False, disable=None, **options))
+    return ensure_visible(tqdm(leave=False, disable=None, **options))
 
 
-def widened(bar):
+def ensure_visible(bar):
     """Make a bar of tqdm's visible where the terminal reports no size; return the bar."""
     for name, size in SIZE.items():
         reported = getattr(bar, name, None)  # one less than the terminal has
@@ -80,7 +80,9 @@ class Progress:
             print(f"{self._label}: {self._done:,}{of} {unit}{more}", file=sys.stderr, flush=True)
 
 
-def shown(items: Iterable[Item], label: str, unit: str, *, total: int | None = None) -> Iterator:
+def with_progress(
+    items: Iterable[Item], label: str, unit: str, *, total: int | None = None
+) -> Iterator:
     """Yield ``items`` with their progress and the time left on stderr.
 
     ``label`` names the computation, ``unit`` an item. Items without a length need ``total``.

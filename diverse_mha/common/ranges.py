@@ -24,11 +24,11 @@ class Range(NamedTuple):
         if not self.legal(value):
             raise ValueError(f"{name} is {value!r}; expected {self.kind}{self.words}")
 
-    def whole(self, text: str) -> int:
+    def parse_int(self, text: str) -> int:
         """Read a whole number of a command line; argparse's ``type``."""
         return self._read(int, text)
 
-    def number(self, text: str) -> float:
+    def parse_float(self, text: str) -> float:
         """Read a number of a command line; argparse's ``type``."""
         return self._read(float, text)
 

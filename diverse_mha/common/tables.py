@@ -25,7 +25,7 @@ class Layout:
 
 
 def _grid(layout: Layout, rows: Iterable[Sequence[str]], form: str, **options) -> str:
-    """Return rows by tabulate, names to the left and numbers to the right."""
+    """Return rows by tabulate, names left-aligned, numbers right-aligned."""
     names = layout.names
     sides = ["left"] * names + ["right"] * (len(layout.headings) - names)
     return tabulate(rows, tablefmt=form, colalign=sides, disable_numparse=True, **options)

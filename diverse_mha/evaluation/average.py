@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import check_file
+from diverse_mha.common.files import check_output_file
 from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable
 from diverse_mha.common.progress import counted
 from diverse_mha.evaluation.checkpoints import (
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     for path, target in zip(paths, resolved, strict=True):
         if resolved.count(target) > 1:
             raise UserError(f"{path}: is given twice and would be counted twice; give it once")
-    check_file("--output", args.output)
+    check_output_file("--output", args.output)
     check_replaceable(
         "--output", args.output, is_own=written_by("average"), inputs=paths, force=args.force
     )

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 import diverse_mha
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import check_data_folder, whole_file
+from diverse_mha.common.files import atomic_file, check_data_folder
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.processes import ended_in_order
-from diverse_mha.common.progress import shown
+from diverse_mha.common.progress import with_progress
 from diverse_mha.fairseq_fixes.checkpoints import (
     LOADING_ERRORS,
     check_finite,
@@ -74,7 +74,7 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
     """Write a checkpoint atomically."""
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with ended_in_order(), refusals_named(str(output)), whole_file(output) as file:
+    with ended_in_order(), refusals_named(str(output)), atomic_file(output) as file:
         torch.save(state, file)
 
 
@@ -322,7 +322,7 @@ def iterate_batches(
     """
     batches = batches_of(loaded, subset, max_tokens)
     yield from on_device(
-        loaded, shown(batches, f"{label} {subset}", "batches") if label else batches
+        loaded, with_progress(batches, f"{label} {subset}", "batches") if label else batches
     )
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import check_file, write_json
+from diverse_mha.common.files import check_output_file, write_json
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.tables import to_text, write_texts
@@ -75,10 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha compare``."""
     if args.output is not None:
-        check_file("--output", args.output, ".json")
+        check_output_file("--output", args.output, ".json")
         tables = [args.output.with_suffix(ending) for ending in (".md", ".csv", ".tex")]
         for table in tables:
-            check_file("--output", table)
+            check_output_file("--output", table)
         check_replaceable(
             "--output", args.output, is_own=json_with("title", "notes", "systems"), beside=tables,
             inputs=_inputs(args), force=args.force,

@@ -13,7 +13,7 @@ from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cl
 from diverse_mha.common.files import MAKE_DATA, check_data_exists, write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.plugins import add_user_dir, import_plugin
-from diverse_mha.common.progress import hide_log, shown
+from diverse_mha.common.progress import hide_log, with_progress
 from diverse_mha.evaluation.checkpoints import Loaded, check_task, load, load_checkpoint, on_device
 from diverse_mha.evaluation.fairseq_command import evaluation_output, evaluation_parser
 from diverse_mha.evaluation.run_folder import open_folders
@@ -80,7 +80,7 @@ def predict(loaded: Loaded, subset: str, batch_size: int) -> list[tuple[int, int
         task.dataset(subset), max_sentences=batch_size
     ).next_epoch_itr(shuffle=False)
     answers = {}
-    for sample in on_device(loaded, shown(batches, subset, "batches")):
+    for sample in on_device(loaded, with_progress(batches, subset, "batches")):
         chosen = loaded.model(**sample["net_input"])[0].argmax(dim=-1)
         groups = sample["group"].tolist() if "group" in sample else [None] * len(chosen)
         rows = zip(chosen.tolist(), sample["target"].tolist(), groups, strict=True)

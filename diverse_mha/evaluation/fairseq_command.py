@@ -20,9 +20,9 @@ from diverse_mha.common.errors import (
     called,
     one_line,
 )
-from diverse_mha.common.files import USER_DIR, check_file, read_json
+from diverse_mha.common.files import USER_DIR, check_output_file, read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
-from diverse_mha.common.progress import Progress, hide_log, shown
+from diverse_mha.common.progress import Progress, hide_log, with_progress
 from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.evaluation.run_folder import open_folders
 from diverse_mha.fairseq_fixes.patch import patched
@@ -144,7 +144,7 @@ def evaluation_output(
         stems = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
     file = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # a subset may be in a folder
     output = args.output or Path(checkpoints[0]).with_name(file)
-    check_file("--output", output, ".json")
+    check_output_file("--output", output, ".json")
     inputs = [
         *checkpoints,
         getattr(args, "raw_reference", None),
@@ -218,7 +218,7 @@ class _Progress:
         from fairseq.sequence_generator import EnsembleModel
 
         if self._sentences is None:
-            yield from shown(self._batches, "scoring", "batches")
+            yield from with_progress(self._batches, "scoring", "batches")
             return
         step = EnsembleModel.forward_decoder
 

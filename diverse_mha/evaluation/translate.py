@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_beam_arguments(search)
     search.add_argument(
         "--max-len-a",
-        type=between(0, 1000).number,
+        type=between(0, 1000).parse_float,
         default=0.0,
         metavar="A",
         help="longest translation: A times the source's length + B subwords (default: 0)",
@@ -69,7 +69,7 @@ def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
     # Larger powers of the length overflow float32.
     text = "length penalty, -10 to 10; over 1 favours long ones (default: 1)"
     parser.add_argument(
-        "--lenpen", type=between(-10, 10).number, default=1.0, metavar="X", help=text
+        "--lenpen", type=between(-10, 10).parse_float, default=1.0, metavar="X", help=text
     )
 
 

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import check_file, check_folder, write_json
+from diverse_mha.common.files import check_output_file, check_output_folder, write_json
 from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"--{option} has no effect with --format {args.format}; leave it out")
     if args.format in _OPTIONS["data"]:
         return _convert(args, output)
-    check_file("OUT", output)
+    check_output_file("OUT", output)
     from diverse_mha.models.stock_form import stock_state
 
     state = load_state(args.checkpoint)
@@ -96,7 +96,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
     from diverse_mha.export import transformers
     from diverse_mha.export.ctranslate import convert
 
-    check_folder("OUT", output)
+    check_output_folder("OUT", output)
     state = load_state(args.checkpoint)
     data = args.data or str(state["cfg"].task.data)
     if not Path(data).is_dir():

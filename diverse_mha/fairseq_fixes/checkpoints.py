@@ -31,7 +31,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from diverse_mha.common.errors import UserError, describe_os_error
-from diverse_mha.common.files import whole_file
+from diverse_mha.common.files import atomic_file
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.checkpoint_options import check_options, evaluate_option
 from diverse_mha.fairseq_fixes.patch import patch
@@ -274,7 +274,11 @@ class AtomicCopies(PathManager):
         """Copy a file, a remote one as fairseq does."""
         if not PathManager.supports_rename(dst_path):
             return PathManager.copy(src_path, dst_path, overwrite)
-        with refusals_named(dst_path), open(src_path, "rb") as source, whole_file(dst_path) as file:
+        with (
+            refusals_named(dst_path),
+            open(src_path, "rb") as source,
+            atomic_file(dst_path) as file,
+        ):
             shutil.copyfileobj(source, file, 2**20)
         return dst_path
 
@@ -299,7 +303,7 @@ def save_atomically(save, obj, filename, async_write: bool = False):
     """Write a checkpoint to a temporary file that replaces the target once complete."""
     if async_write or not PathManager.supports_rename(filename):
         return save(obj, filename, async_write)
-    with refusals_named(filename), whole_file(filename) as file:
+    with refusals_named(filename), atomic_file(filename) as file:
         torch.save(obj, file)
 
 

@@ -17,7 +17,7 @@ from fairseq.logging import progress_bar
 from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.progress import counted, widened
+from diverse_mha.common.progress import counted, ensure_visible
 from diverse_mha.fairseq_fixes.patch import patch
 from diverse_mha.fairseq_fixes.status import record_divergence
 
@@ -122,7 +122,7 @@ os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 def widen_the_bar(init, self, *args, **kwargs):
     """Draw fairseq's bar also on a terminal that reports 0 columns."""
     init(self, *args, **kwargs)
-    widened(self.tqdm)
+    ensure_visible(self.tqdm)
 
 
 SHOWN = 3  # maximum number of parameter names in a message

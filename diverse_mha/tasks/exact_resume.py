@@ -77,7 +77,8 @@ def _state(optimizer) -> dict:
 
 def _restore(optimizer, state: dict) -> None:
     masters, saved = _masters(optimizer), state.get("fp32_params", [])
-    # Only if the master weights round to the loaded ones: precision or devices may have changed.
+    # Restore only if the saved master weights round to the model's weights: precision or devices
+    # may have changed.
     if len(masters) == len(saved) and all(
         p.shape == s.shape and torch.equal(_rounded(p, optimizer), _rounded(s, optimizer))
         for p, s in zip(masters, saved, strict=True)

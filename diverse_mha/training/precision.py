@@ -20,7 +20,7 @@ def choose(job: Request) -> tuple[list[str], str]:
     import torch
 
     gpu = torch.cuda.is_available() and not job.flag("common", "cpu")
-    slow = ("memory_efficient_fp16", "fp16_no_flatten_grads")  # fairseq's forms that a CPU has
+    slow = ("memory_efficient_fp16", "fp16_no_flatten_grads")  # fp16 variants that run on a CPU
     if job.flag("common", "fp16") and not gpu and not any(job.flag("common", k) for k in slow):
         raise UserError("common.fp16=true: needs a GPU; give common.fp16=false")
     given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
@@ -29,7 +29,7 @@ def choose(job: Request) -> tuple[list[str], str]:
         return [], ""
     before = _of_checkpoint(job)
     if before is not None:
-        text = "precision: {}, as the run began; common.bf16=true or false changes it"
+        text = "precision: {}, as in the checkpoint; common.bf16=true or false changes it"
         return [f"++common.bf16={str(before).lower()}"], text.format(_name(before))
     if gpu or computes_in_bfloat16() is not False:
         return [], "precision: bfloat16"

@@ -73,7 +73,7 @@ def value(browser, name):
     return browser.execute_script(f"return document.getElementById('view-{name}').value")
 
 
-def shown(browser) -> list[tuple[str, float]]:
+def with_progress(browser) -> list[tuple[str, float]]:
     """Words of the keys, with the weights that the page says."""
     items = browser.find_elements("css selector", "#view-keys li")
     return [
@@ -102,8 +102,8 @@ def test_keyboard_selects_head_and_sentence(page, paths, data):
     words = [loaded.task.source_dictionary[n] for n in sample["net_input"]["src_tokens"][row][real]]
     target = loaded.task.target_dictionary[sample["target"][row][3]]
     assert browser.switch_to.active_element.text == target
-    assert [word for word, _ in shown(browser)] == words
-    assert [w for _, w in shown(browser)] == pytest.approx(weights, abs=0.005 + 0.002)
+    assert [word for word, _ in with_progress(browser)] == words
+    assert [w for _, w in with_progress(browser)] == pytest.approx(weights, abs=0.005 + 0.002)
     said = browser.find_element("id", "view-said").text
     strongest = words[max(range(len(words)), key=weights.__getitem__)]
     assert said.startswith("encoder-decoder attention, layer 2, head 3: ")

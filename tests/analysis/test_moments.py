@@ -21,7 +21,7 @@ def hsic_1(k, m):
     return total / (n * (n - 3))
 
 
-def direct(x, heads):
+def cka_from_kernels(x, heads):
     kernels = [part @ part.T for part in x.double().chunk(heads, dim=1)]
     own = [hsic_1(k, k) for k in kernels]
     return torch.stack(
@@ -44,11 +44,11 @@ def test_moments_do_not_depend_on_the_batches(offset):
             moments.update(rows)
             norms.update(rows)
         found = unbiased_cka(split_heads(moments.scatter(), 4), norms.result(moments), 50)
-        torch.testing.assert_close(found, direct(x, 4), rtol=1e-8, atol=1e-9)
+        torch.testing.assert_close(found, cka_from_kernels(x, 4), rtol=1e-8, atol=1e-9)
 
 
 def test_independent_heads_give_0_and_equal_heads_1():
-    """At 64 positions and 32 dimensions the biased one gives a third."""
+    """Biased CKA of independent heads is about 1/3 at 64 positions, 32 dimensions."""
     values, biased = [], []
     for seed in range(40):
         outputs = torch.randn(1, 3, 64, 32, generator=torch.Generator().manual_seed(seed))
@@ -63,7 +63,7 @@ def test_independent_heads_give_0_and_equal_heads_1():
     assert abs(sum(values) / 40) < 0.005 and min(values) < 0 < max(values)
 
 
-def measured(positions, shared, width=64, heads=8):
+def cka_of_random_heads(positions, shared, width=64, heads=8):
     """CKA and its unbiased estimate of random heads that have a share of their width in common."""
     generator = torch.Generator().manual_seed(positions)
     outputs = torch.randn(1, heads, positions, width, generator=generator)
@@ -74,29 +74,29 @@ def measured(positions, shared, width=64, heads=8):
     return cka.mean, cka.unbiased_mean
 
 
-def test_the_bias_of_independent_heads_is_that_of_the_table():
+def test_the_bias_of_independent_heads_matches_the_page():
     """The table on docs/analysis.md: positions, CKA, its unbiased estimate."""
     page = (ROOT / "docs/analysis.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\d,]+) \| (0\.\d+) \| (0\.\d+) \|$", page, re.M)
     assert [row[0] for row in rows] == ["64", "256", "1,024", "4,096"]
     for positions, *expected in rows:
-        found = measured(int(positions.replace(",", "")), 0)
+        found = cka_of_random_heads(int(positions.replace(",", "")), 0)
         assert found == pytest.approx([*map(float, expected)], abs=0.006)
 
 
 @pytest.mark.parametrize("shared, needed", [(0, 3136), (0.5, 1536)])
 @pytest.mark.parametrize("positions", [64, 256])
-def test_the_positions_that_it_takes_bring_the_bias_down(positions, shared, needed):
+def test_the_needed_positions_reduce_the_bias_to_0_02(positions, shared, needed):
     """(1 - u) d / (n + d) = 0.02 for width d and unbiased CKA u."""
-    biased, unbiased = measured(positions, shared)
+    biased, unbiased = cka_of_random_heads(positions, shared)
     found = positions_needed(biased, unbiased, positions)
     assert found == pytest.approx(needed, rel=0.05)
-    biased, unbiased = measured(found, shared)
+    biased, unbiased = cka_of_random_heads(found, shared)
     assert biased - unbiased == pytest.approx(0.02, abs=0.001)
-    assert positions_needed(0.001, 0.0, 100) == 100, "never fewer than there are"
+    assert positions_needed(0.001, 0.0, 100) == 100, "never below the measured number"
 
 
-def test_constant_outputs_and_too_few_positions():
+def test_a_constant_head_has_cka_0_and_three_positions_give_none():
     outputs = torch.randn(1, 2, 4, 3)
     outputs[:, 0] = 1.0
     meter = ModuleMeter(("cka",), 0.99)

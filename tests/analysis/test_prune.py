@@ -25,7 +25,9 @@ def test_less_important_head_of_the_most_similar_pair_is_pruned():
     while left:
         gone.append(_next(left, values, pairs, keep_one=False))
         left.remove(gone[-1])
-    assert gone == [two, three, other, one], "without a pair the least important"
+    assert gone == [two, three, other, one], (
+        "if no pair is left, the least important head goes first"
+    )
     assert _next([one, two, other], values, {}, keep_one=True) == two
 
 
@@ -61,7 +63,7 @@ def test_pruned_heads_are_zero_and_the_loss_equals_masking(by, checkpoint, data,
 
 
 @pytest.mark.integration
-def test_keep_one_and_repeated_ranking(checkpoint, data, tmp_path, capsys):
+def test_keep_one_leaves_a_head_in_every_attention(checkpoint, data, tmp_path, capsys):
     output = str(tmp_path / "pruned.pt")
     words = ["prune", str(checkpoint), str(data), "--output", output, "--cpu", "--keep-one"]
     with pytest.raises(UserError, match="--heads 19: 19 of 24 heads; at most 18 can go"):
@@ -109,7 +111,9 @@ def test_bleu_curve_equals_evaluate(checkpoint, data, tmp_path, capsys):
     assert run([*prune, "--curve", "0.5", *words, "--output", str(tmp_path / "curve")]) == 0
     with open(tmp_path / "curve/curve.csv", newline="") as file:
         (row,) = csv.DictReader(file)
-    assert (tmp_path / "curve/curve.png").stat().st_size > 0, "drawn after fairseq's log is back"
+    assert (tmp_path / "curve/curve.png").stat().st_size > 0, (
+        "drawn after fairseq's logging is restored"
+    )
     pruned, result = str(tmp_path / "pruned.pt"), tmp_path / "scores.json"
     assert run([*prune, "--share", "0.5", "--output", pruned]) == 0
     options = ["--subset", "valid", "--output", str(result), "--cpu"]

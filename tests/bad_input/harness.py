@@ -1,4 +1,4 @@
-"""One wrong input: run it as a user would, in this process, and look at what is said and left."""
+"""Runs a command with invalid input in-process; checks the message, and that no file changes."""
 
 import importlib
 import logging
@@ -36,8 +36,8 @@ FAIRSEQ = {
 }
 
 
-def start(words: list[str]) -> Callable[[], object]:
-    """Return what a command runs, as its entry point would call it."""
+def entry_point(words: list[str]) -> Callable[[], object]:
+    """Return the main function of a command."""
     name, *rest = words
     if name in cli.COMMANDS:
         return lambda: cli.run([name, *rest])
@@ -47,19 +47,19 @@ def start(words: list[str]) -> Callable[[], object]:
     return recipe.main
 
 
-def ending(command: str, monkeypatch, capsys) -> tuple[int, str]:
+def run_to_exit(command: str, monkeypatch, capsys) -> tuple[int, str]:
     """Run a command to its end; return the exit code and what it says on stderr."""
     words = shlex.split(command)
     monkeypatch.setattr(sys, "argv", list(words))
-    # fairseq's commands log to what was stdout when the first of them was imported.
+    # fairseq's log handler keeps the stdout of its first import; ignore its write errors.
     monkeypatch.setattr(logging, "raiseExceptions", False)
     capsys.readouterr()
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
     try:
         if words[0] in FAIRSEQ:
-            start(words)()
+            entry_point(words)()
         else:
-            run_cli(start(words))
+            run_cli(entry_point(words))
     except SystemExit as end:
         if not isinstance(end.code, str):
             return end.code, capsys.readouterr().err
@@ -81,9 +81,9 @@ def tree(folder: Path) -> dict[str, tuple]:
 
 
 def check(row: Row, world: Path, monkeypatch, capsys) -> None:
-    """Assert that a row ends as it must."""
+    """Assert a failure in one line, with culprit and cure, and no changed file."""
     before = tree(world)
-    code, said = ending(row.command, monkeypatch, capsys)
+    code, said = run_to_exit(row.command, monkeypatch, capsys)
     lines = [line for line in said.splitlines() if line.strip()]
     assert code not in (0, None)
     assert len(lines) == 1, said

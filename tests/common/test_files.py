@@ -6,9 +6,9 @@ import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import (
+    atomic_file,
     check_data_folder,
-    check_file,
-    whole_file,
+    check_output_file,
     write_files,
     write_text,
 )
@@ -17,7 +17,7 @@ from diverse_mha.common.files import (
 def test_file_is_renamed_once_complete(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"before")
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(b"after")
         file.flush()
         assert path.read_bytes() == b"before"
@@ -32,7 +32,7 @@ def test_a_symbolic_link_is_written_through(there, tmp_path):
     if there:
         kept.write_bytes(b"before")
     link.symlink_to(Path("kept") / "file")
-    with whole_file(link) as file:
+    with atomic_file(link) as file:
         file.write(b"after")
     assert link.is_symlink() and kept.read_bytes() == b"after"
     write_text(link, "again")
@@ -51,14 +51,14 @@ def test_error_names_the_requested_file(tmp_path):
 def test_link_to_an_unwritable_folder_is_refused(tmp_path):
     (tmp_path / "link.json").symlink_to("/proc/x.json")
     with pytest.raises(UserError, match="link.json: /proc cannot be written to"):
-        check_file("--output", tmp_path / "link.json", ".json")
+        check_output_file("--output", tmp_path / "link.json", ".json")
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_error_keeps_the_existing_file(error, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"before")
-    with pytest.raises(error), whole_file(path) as file:
+    with pytest.raises(error), atomic_file(path) as file:
         file.write(b"half")
         raise error
     assert path.read_bytes() == b"before"

@@ -14,12 +14,12 @@ from diverse_mha.common import progress
 
 
 def test_without_terminal_lines_are_periodic(monkeypatch, capsys):
-    assert list(progress.shown("abc", "scoring", "batches")) == ["a", "b", "c"]
+    assert list(progress.with_progress("abc", "scoring", "batches")) == ["a", "b", "c"]
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(progress, "EVERY", 0.0)
-    assert list(progress.shown("abc", "scoring", "batches")) == ["a", "b", "c"]
+    assert list(progress.with_progress("abc", "scoring", "batches")) == ["a", "b", "c"]
     assert capsys.readouterr().err == "scoring: 1 of 3 batches\nscoring: 2 of 3 batches\n"
-    list(progress.shown(iter("ab"), "translating", "lines"))
+    list(progress.with_progress(iter("ab"), "translating", "lines"))
     assert capsys.readouterr().err == "translating: 1 line\ntranslating: 2 lines\n"
 
 
@@ -28,13 +28,17 @@ def test_progress_bar_disappears_on_a_terminal(monkeypatch, total):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)
-    assert list(progress.shown(iter("abc"), "drawing", "figures", total=total)) == ["a", "b", "c"]
+    assert list(progress.with_progress(iter("abc"), "drawing", "figures", total=total)) == [
+        "a",
+        "b",
+        "c",
+    ]
     said = terminal.getvalue()
     assert "drawing" in said and " figures" in said and "\n" not in said
 
 
 BARS = {
-    "ours": lambda items: progress.shown(items, "drawing", "figures"),
+    "ours": lambda items: progress.with_progress(items, "drawing", "figures"),
     "fairseq's": lambda items: progress_bar.TqdmProgressBar(items, epoch=1, prefix="drawing"),
 }
 

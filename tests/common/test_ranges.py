@@ -18,10 +18,10 @@ def test_a_count_is_a_whole_number_from_1(value):
 @pytest.mark.parametrize(
     "read, text, expected",
     [
-        (at_least(2).whole, "1", "1: expected a whole number, 2 or more"),
-        (at_least(2).whole, "many", "many: expected a whole number, 2 or more"),
-        (between(-1, 0.5).number, "0.6", "0.6: expected a number from -1 to 0.5"),
-        (between(0, 1).number, "nan", "nan: expected a number from 0 to 1"),
+        (at_least(2).parse_int, "1", "1: expected a whole number, 2 or more"),
+        (at_least(2).parse_int, "many", "many: expected a whole number, 2 or more"),
+        (between(-1, 0.5).parse_float, "0.6", "0.6: expected a number from -1 to 0.5"),
+        (between(0, 1).parse_float, "nan", "nan: expected a number from 0 to 1"),
     ],
 )
 def test_a_command_line_is_read_within_the_range(read, text, expected):
@@ -31,7 +31,7 @@ def test_a_command_line_is_read_within_the_range(read, text, expected):
 
 
 def test_legal_values_pass():
-    assert at_least(2).whole("2") == 2 and between(0, 1).number("1") == 1.0
+    assert at_least(2).parse_int("2") == 2 and between(0, 1).parse_float("1") == 1.0
     check_option(POSITIVE, "hsic_weight", 1)
     with pytest.raises(UserError, match=r"^--hsic-weight 0: must be a positive number$"):
         check_option(POSITIVE, "hsic_weight", 0)

@@ -39,7 +39,7 @@ WORDS = {
 }
 TOTAL = 23_000
 LONGEST = 35  # words a sentence
-DECIMALS = 2  # figures such as 0.45 a paragraph, outside tables and code
+DECIMALS = 2  # most decimal numbers in a paragraph, outside tables and code
 ALL = [page for folder in (".", "docs", "results") for page in sorted((ROOT / folder).glob("*.md"))]
 
 
@@ -72,7 +72,7 @@ def test_a_page_is_within_its_budget(name):
     assert len(text_of(name).split()) <= WORDS[name]
 
 
-def test_all_pages_together_are_within_theirs():
+def test_the_budgets_of_all_pages_are_within_the_total():
     assert sum(WORDS.values()) <= TOTAL
 
 
@@ -100,8 +100,8 @@ INTERVAL = re.compile(r"\[([+-]?\d+\.\d+),\s+([+-]?\d+\.\d+)\]")
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/which-method.md"])
-def test_an_interval_is_one_of_the_results(name):
-    # There it may have more digits, and the other sign where the words say what is ahead.
+def test_a_quoted_interval_appears_in_the_results(name):
+    # Results may have more digits, and the other sign where the text names the better system.
     text = text_of("docs/results.md") + text_of("results/details.md")
     found = [(float(low), float(high)) for low, high in INTERVAL.findall(text)]
     known = [*found, *((-high, -low) for low, high in found)]

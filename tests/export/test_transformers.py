@@ -1,4 +1,4 @@
-"""Models for transformers: the same numbers, the same subwords, or one line that says why not."""
+"""Export to transformers: equal logits and subwords, or an error in one line."""
 
 import json
 import unicodedata

@@ -146,7 +146,9 @@ def test_a_resumed_run_keeps_its_precision(monkeypatch, tmp_path, before, proces
     torch.save(state, tmp_path / "checkpoint_last.pt")
     words, said = _chosen(monkeypatch, tmp_path, bfloat16=processor)
     assert words == [f"++common.bf16={str(before).lower()}"]
-    assert said.startswith(f"precision: {'bfloat16' if before else 'float32'}, as the run began")
+    assert said.startswith(
+        f"precision: {'bfloat16' if before else 'float32'}, as in the checkpoint"
+    )
 
 
 def test_fp16_without_a_gpu_is_refused_at_once(monkeypatch, tmp_path):

@@ -33,7 +33,7 @@ def recipe(data, tmp_path):
 
 
 def only_command(*words, gpus=0, port=1):
-    """Return the one command line of a training, which needs no environment of its own."""
+    """Return the command of the only process; asserts that it needs no environment variables."""
     job = train.parse([*map(str, words)])
     ((command, environment),) = train.commands(job, gpus=gpus, port=port)
     assert environment == {}
@@ -54,7 +54,7 @@ def test_plain_training_passes_options_on(data):
     assert "--user-dir" not in only_command(data, "--user-dir=other")
 
 
-def test_on_the_cpu_it_is_one_process_unless_told(data, tmp_path):
+def test_a_cpu_training_has_one_process_by_default(data, tmp_path):
     """Else fairseq would count GPUs, also with --cpu."""
     recipe = tmp_path / "my.yaml"
     recipe.write_text("task: {data: a}\n")
@@ -64,8 +64,8 @@ def test_on_the_cpu_it_is_one_process_unless_told(data, tmp_path):
         assert train.parse(["--processes", "3", *words]).processes == 3
 
 
-def test_gpus_are_left_to_fairseq_and_in_a_slurm_job_as_many_as_asked_for(data, recipe):
-    """Without an address fairseq takes all there are, and draws the port from the job's number."""
+def test_processes_limits_the_gpus_also_in_a_slurm_job(data, recipe):
+    """Under Slurm without an init method, fairseq takes all GPUs and a port by the job's ID."""
     command = only_command("--processes", 2, data, gpus=4, port=4711)
     assert option(command, "--distributed-world-size") == "2"
     assert "--distributed-rank" not in command
@@ -87,7 +87,7 @@ def test_cpu_processes_each_get_their_rank(data, monkeypatch):
         assert int(environment["OMP_NUM_THREADS"]) >= 1
 
 
-def test_under_torchrun_and_srun_it_is_one_worker_of_theirs(data, monkeypatch, tmp_path):
+def test_variables_of_torchrun_and_srun_set_the_distributed_options(data, monkeypatch, tmp_path):
     for name in [name for name in os.environ if name.startswith("SLURM_")]:
         monkeypatch.delenv(name)
     scontrol = tmp_path / "scontrol"
@@ -144,19 +144,19 @@ def test_a_recipe_outside_the_clone_finds_the_plugin(named, ours, recipe):
 @pytest.mark.parametrize(
     "value", ["runs/größe", "/tmp/x(1)", "x=y", "output,subspace", "x#y", "x+y@z~", "(0.9, 0.98)"]
 )
-def test_a_value_of_other_letters_is_quoted_for_hydra(value, recipe):
+def test_a_value_with_special_characters_is_quoted_for_hydra(value, recipe):
     command = only_command("--config", recipe, f"checkpoint.save_dir={value}")
     assert f"checkpoint.save_dir='{value}'" in command
     override = OverridesParser.create().parse_override(f"checkpoint.save_dir='{value}'")
     assert override.value() == value and not override.is_sweep_override()
 
 
-def test_a_value_that_hydra_cannot_read_is_to_be_quoted(recipe):
+def test_a_value_that_hydra_cannot_parse_is_refused(recipe):
     with pytest.raises(UserError, match="task.data=it's: Hydra cannot read the value; put the"):
         only_command("--config", recipe, "task.data=it's")
 
 
-def test_what_hydra_has_to_read_stays_as_it_is(recipe):
+def test_hydras_own_syntax_is_not_quoted(recipe):
     values = ["'d/é'", "${a}", "2", "1e-7", "null", "[0.1,0.2]", "{a: 1}", "em_routing_1_2", ""]
     values += [r"x\(1\)", "/tmp/a b-c_d.e+f@g:h"]
     words = [f"model.x={value}" for value in values]
@@ -238,7 +238,7 @@ def test_interruption_ends_workers_and_what_they_started(tmp_path):
 
 
 def ends(pid: int) -> bool:
-    """Say whether a process that was told to end has done so soon; reaped or not."""
+    """Return True if the process ends within 10 s; a zombie counts."""
     for _ in range(200):  # a busy machine takes a moment
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
