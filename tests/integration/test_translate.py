@@ -97,12 +97,13 @@ def test_ctranslate2_translates_plain_text_the_same(tmp_path):
 
 def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
     checkpoint, data = prepared / "run/checkpoint_last.pt", prepared / "bin"
-    models = {name: prepared / f"model {name}" for name in ("plain", "2.2", "auto")}
+    models = {name: prepared / f"model {name}" for name in ("plain", "2.2", "1.average", "auto")}
     for name, folder in models.items():
         more = [] if name == "plain" else ["--alignment-head", name]
         command = ["diverse_mha.cli", "export", checkpoint, folder, "--format", "ctranslate2"]
         said = run(*command, *more).stdout
-    assert re.search(r"for CTranslate2, aligning by layer [12], head [1-4]$", said.strip())
+    one = r"layer [12], (head [1-4]|average of the heads)$"  # none of the next step
+    assert re.search(rf"for CTranslate2, aligning by {one}", said.strip())
     lines = (prepared / SOURCE).read_text().splitlines()[:3]
     done = translate(prepared, "\n".join([*lines, ""]), "--alignments", "2.2")
     assert "aligned by layer 2, head 2" in done.stderr
@@ -129,8 +130,9 @@ def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
         (one,) = translator.translate_batch([words], **options)
         scores.append(one.scores[0])
         found.append((one.hypotheses[0], torch.tensor(one.attention[0])))
-    assert found[0][0] == found[1][0] == found[2][0] and scores == pytest.approx(scores[:1] * 3)
-    target, attention = found[1]
+    assert {tuple(words) for words, _ in found} == {tuple(found[0][0])}
+    assert scores == pytest.approx(scores[:1] * 4)
+    (target, attention), (_, mean) = found[1:3]
     inputs = {
         "src_tokens": torch.tensor([[*map(task.source_dictionary.index, words), 2]]),
         "src_lengths": torch.tensor([len(words) + 1]),
@@ -139,6 +141,8 @@ def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
     states = head_states(loaded.model, {"net_input": inputs}, {"cross": ("weights",)})["cross"]
     expected = states[1].weights[0, 1, : len(attention), : attention.size(1)]
     torch.testing.assert_close(attention, expected, atol=1e-5, rtol=0)
+    expected = states[0].weights[0].mean(dim=0)[: len(mean), : mean.size(1)]
+    torch.testing.assert_close(mean, expected, atol=1e-5, rtol=0)
     command = ["diverse_mha.cli", "translate", checkpoint, data, "--cpu", "--alignments", "first"]
     assert "give auto, or LAYER.HEAD" in run(*command, input="x", check=False).stderr
     command[2] = f"{checkpoint}:{checkpoint}"
