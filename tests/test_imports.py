@@ -106,10 +106,10 @@ def test_a_symlinked_package_has_both_paths(tmp_path):
 
 def test_importing_loads_nothing_slow_and_sets_no_hook_whatever_the_program():
     program = (
-        "import sys, time; hook, start = sys.excepthook, time.perf_counter(); "
-        "sys.argv[0] = {name!r}; import diverse_mha; took = time.perf_counter() - start; "
-        "assert not {{'torch', 'fairseq', 'numpy'}} & sys.modules.keys(); "
-        "assert sys.excepthook is hook and took < 0.3, took"
+        "import sys; hook, before = sys.excepthook, {{*sys.modules}}; sys.argv[0] = {name!r}; "
+        "import diverse_mha; loaded = {{n.partition('.')[0] for n in {{*sys.modules}} - before}}; "
+        "assert sys.excepthook is hook; "
+        "assert loaded - {{'diverse_mha'}} <= sys.stdlib_module_names, loaded"
     )
     for name in ("fairseq-train", "my-script"):
         subprocess.run([sys.executable, "-c", program.format(name=name)], check=True)
