@@ -28,6 +28,7 @@ from diverse_mha.fairseq_fixes.checkpoints import (
     LOADING_ERRORS,
     check_finite,
     checkpoint_error,
+    hydras_warnings_hidden,
     options_explained,
     refusals_named,
 )
@@ -188,7 +189,8 @@ def read_state(path: str, overrides: dict | None = None) -> dict:
     """Return a checkpoint as fairseq reads it, with its options in ``cfg``, not ``args``."""
     state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
     if state.get("args") is not None:
-        state["cfg"], state["args"] = convert_namespace_to_omegaconf(state["args"]), None
+        with hydras_warnings_hidden():
+            state["cfg"], state["args"] = convert_namespace_to_omegaconf(state["args"]), None
     return state
 
 

@@ -92,9 +92,14 @@ class Translator:
         diverse_mha.register()
         hide_log()
         check_data_folder(str(data))
-        for path in checkpoint.split(os.pathsep):
+        paths = checkpoint.split(os.pathsep)
+        for path in paths:
             check_translates(path)
         self._options = options
+        languages = _languages(paths[0], data)
+        self.sides = source, target = tuple(read_side(data, language) for language in languages)
+        self._encode, self._plain = source.encode(), target.detokenise()
+        self._post_process = target.made.post_process
         self._settings = Search(options.beam, options.lenpen, options.max_len_b, options.max_tokens)
         refused = "--alignments" if options.alignments else "--max-len-a"
         refused = refused if options.alignments or options.max_len_a else ""
@@ -103,17 +108,13 @@ class Translator:
             refused=f"CTranslate2 takes no {refused}" if refused else "",
         )  # fmt: skip
         if self._engine is None:
-            languages = self._open_fairseq(checkpoint, data)
+            self._hub = self._open_fairseq(checkpoint, data)
             self._longest = self._hub.max_positions[0]
         else:
-            languages = _languages(checkpoint, data)
             self._longest = self._engine.longest_source + 1  # the end of the sentence
-        self.sides = source, target = tuple(read_side(data, language) for language in languages)
-        self._encode, self._plain = source.encode(), target.detokenise()
-        self._post_process = target.made.post_process
 
-    def _open_fairseq(self, checkpoint: str, data: str | Path) -> tuple[str, str]:
-        """Load the model for fairseq's search; return its languages."""
+    def _open_fairseq(self, checkpoint: str, data: str | Path):
+        """Load the model or the ensemble for fairseq's search."""
         import torch
         from fairseq import checkpoint_utils, utils
         from fairseq.dataclass.configs import DatasetConfig, FairseqConfig, GenerationConfig
@@ -135,10 +136,8 @@ class Translator:
         )
         batches = DatasetConfig(max_tokens=options.max_tokens)
         cfg = OmegaConf.structured(FairseqConfig(generation=search, dataset=batches))
-        self._hub = GeneratorHubInterface(cfg, task, models)
-        if torch.cuda.is_available() and not options.cpu:
-            self._hub.cuda()
-        return task.cfg.source_lang, task.cfg.target_lang
+        hub = GeneratorHubInterface(cfg, task, models)
+        return hub.cuda() if torch.cuda.is_available() and not options.cpu else hub
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
         """Translate lines of plain text in order; an empty line stays empty."""

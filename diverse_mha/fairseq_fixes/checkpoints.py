@@ -13,6 +13,7 @@ import os
 import pickle
 import shutil
 import sys
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -115,13 +116,22 @@ def install() -> None:
             module.eval = evaluate_option
 
 
+@contextmanager
+def hydras_warnings_hidden() -> Iterator[None]:
+    """Hide Hydra's warnings about the way in which fairseq composes the options of old files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
 @patch(checkpoint_utils, "_upgrade_state_dict")
 def _checked(upgrade, state):
     path, given = _reading.get()
     for options in (state.get("args"), state.get("cfg")):
         if options is not None:
             check_options(path, options, given)
-    upgraded = upgrade(state)
+    with hydras_warnings_hidden():
+        upgraded = upgrade(state)
     _check_criterion((upgraded.get("cfg") or {}).get("criterion") or {})
     return upgraded
 

@@ -40,7 +40,7 @@ def sentence(states, i):
     }
 
 
-def ensure_visible(states, columns):
+def widened(states, columns):
     """The records with that many more positions of padding, NaN in all of them."""
 
     def widen(s):
@@ -100,7 +100,7 @@ def test_batch_size_and_order_do_not_change_results(states):
 
 
 def test_padding_does_not_change_results(states):
-    found = measure([ensure_visible(states, 3)])
+    found = measure([widened(states, 3)])
     assert numbers(found) == pytest.approx(numbers(measure([states])), rel=1e-10, abs=1e-10)
 
 

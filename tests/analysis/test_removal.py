@@ -7,7 +7,6 @@ from argparse import Namespace
 import pytest
 import torch
 
-from benchmarks import pruned
 from diverse_mha.analysis.ablation import run_model, sites_of
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
@@ -169,14 +168,3 @@ def test_what_cannot_be_removed_is_refused(save, checkpoint, data, tmp_path):
         with pytest.raises(UserError, match=message):
             run(["prune", *map(str, words), "--output", str(output), "--cpu"])
         assert not output.exists()
-
-
-def test_the_benchmark_compares_checkpoints(checkpoint, data, tmp_path, capsys):
-    small = prune(
-        checkpoint, data, tmp_path / "small.pt", "--heads", 6, "--by", "random", "--remove"
-    )
-    capsys.readouterr()
-    pruned.main([str(data), str(checkpoint), str(small), "--rounds", "2", "--subset", "valid"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split()[0] == "checkpoint" and lines[3].split()[0] == str(small)
-    assert lines[2].count(", 1.000 (1.000-1.000)") == 2

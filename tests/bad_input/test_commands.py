@@ -18,7 +18,7 @@ ROWS = [
     Row("mt-no-data", "evaluate best.pt no", "no: no such data folder", "data-prep/"),
     Row("mt-subset", "evaluate best.pt bin --subset dev", "--subset dev", "available: test"),
     Row("mt-language", "evaluate best.pt bin --target-lang fr", "--target-lang fr", "src and tgt"),
-    Row("mt-beam", "evaluate best.pt bin --beam 0", "--beam: 0", "from 1 up"),
+    Row("mt-beam", "evaluate best.pt bin --beam 0", "--beam: 0", "1 or more"),
     Row("mt-option", "evaluate best.pt bin --beem 5", "--beem", "fairseq-generate --help"),
     Row("mt-reference", "evaluate best.pt bin --raw-reference no.txt", "no.txt", "--raw-reference"),
     Row("mt-reference-empty", "evaluate best.pt bin --tok-reference /dev/null", "/dev/null",
@@ -54,7 +54,7 @@ ROWS = [
     # scripts/evaluate-lm.sh
     Row("lm-translation", "evaluate-lm best.pt bin", "best.pt", "diverse-mha evaluate"),
     Row("lm-no-task", "evaluate-lm notask.pt bin", "notask.pt", "diverse-mha evaluate"),
-    Row("lm-window", "evaluate-lm lm.pt bin --context-window -1", "--context-window: -1", "from 0"),
+    Row("lm-window", "evaluate-lm lm.pt bin --context-window -1", "--context-window: -1", "0 or"),
     Row("lm-dictionary", "evaluate-lm lm.pt nodict", "nodict holds no dict", "give the folder"),
     Row("lm-empty", "evaluate-lm lm.pt hollow --subset none", "hollow/none.idx", "another split"),
     # scripts/evaluate-classifier.sh
@@ -104,10 +104,10 @@ ROWS = [
     Row("analyze-nan", "analyze nan-best.pt bin", "nan-best.pt: parameter ", "take a"),
     Row("analyze-output-empty", "analyze best.pt bin --output ''", "--output is empty", "a path"),
     Row("analyze-output", "analyze best.pt bin --output file/x", "--output file/x", "folder"),
-    Row("analyze-output-run", "analyze best.pt bin --output .", "--output .", "of its own"),
+    Row("analyze-output-run", "analyze best.pt bin --output .", "--output .", "another folder"),
     Row("prune-curve-remove", "prune best.pt bin --curve 0 --remove --output x", "--remove has no",
         "give --share or --heads"),
-    Row("prune-curve-run", "prune best.pt bin --curve 0 --output .", "--output .", "of its own"),
+    Row("prune-curve-run", "prune best.pt bin --curve 0 --output .", "--output .", "another fol"),
     # diverse-mha align
     Row("align-lm", "align lm.pt bin", "lm.pt: ", "no attention to a source"),
     Row("align-gold", "align best.pt bin --gold gold", "gold", "has 1 line, the split 40"),

@@ -100,7 +100,7 @@ RECIPES = [
 ]  # fmt: skip
 
 LAUNCHES = [
-    Row("processes", "train --processes 0 bin", "--processes: 0", "from 1 up"),
+    Row("processes", "train --processes 0 bin", "--processes: 0", "1 or more"),
     Row("world-size", "train bin --processes 2 --cpu --distributed-world-size 3", "2", "alone"),
     Row("backend", "train bin --processes 2 --cpu --ddp-backend c10d", "c10d", "legacy_ddp"),
     Row("options-first", "train --arch x bin", "data folder", "--help"),

@@ -48,14 +48,18 @@ def test_every_option_of_the_page_is_one():
         HeadTerms(build("marian"), **values).close()
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("command", "rows"),
     [
-        (["examples/head_terms.py", "2"], ["loss  eval loss", "baseline", "drophead"]),
-        (
+        pytest.param(
+            ["examples/head_terms.py", "2"],
+            ["loss  eval loss", "baseline", "drophead"],
+            marks=pytest.mark.integration,
+        ),
+        pytest.param(
             ["-m", "benchmarks.hub", "--width=8", "--layers=1", "--length=8", "--rounds=2"],
             ["| | Marian | BERT |", "| HSIC |", "| eager |"],
+            marks=pytest.mark.system,
         ),
     ],
 )

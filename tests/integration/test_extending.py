@@ -125,8 +125,8 @@ def test_a_custom_method_translates_and_is_refused_by_export(tmp_path):
 
 @pytest.mark.integration
 def test_a_custom_projection_map_trains(data, tmp_path):
-    follow("ensure_visible", tmp_path, *SMALL.split(), data=data)
-    kept = torch.load(tmp_path / "runs/ensure_visible/checkpoint_last.pt", weights_only=False)
+    follow("widened", tmp_path, *SMALL.split(), data=data)
+    kept = torch.load(tmp_path / "runs/widened/checkpoint_last.pt", weights_only=False)
     factors = [v for name, v in kept["model"].items() if name.endswith("projections.factor")]
     assert len(factors) == 6 and all(float(factor) != 1.0 for factor in factors)
 
