@@ -54,9 +54,11 @@ def _root_logger_kept():
     """
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
-    yield
-    root.setLevel(level)
-    root.handlers[:] = handlers
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 # fairseq takes seconds to import, and most commands start without it.

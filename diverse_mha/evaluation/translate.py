@@ -77,7 +77,7 @@ def add_engine(parser: argparse.ArgumentParser, default: str) -> None:
     """Declare ``--engine``."""
     parser.add_argument(
         "--engine", choices=("auto", "fairseq", "ctranslate2"), default=default,
-        help="fairseq's beam search, CTranslate2's (twice as fast), or auto: CTranslate2 where it "
+        help="fairseq's beam search, CTranslate2's (faster), or auto: CTranslate2 where it "
         "is installed and takes the model, without a GPU (default: %(default)s)",
     )  # fmt: skip
 
