@@ -105,7 +105,7 @@ def _findings(results: list[Model], question: Question) -> list[str]:
 
 
 def _reversed(first: Model, result: Model) -> str:
-    """Say it if CKA and its unbiased estimate rank two models differently."""
+    """Return a sentence if CKA and its unbiased estimate rank two models differently."""
     rows = [summary_rows(model)["mean"] for model in (first, result)]
     pairs = [[row[heading] for row in rows] for heading in ("CKA", "CKA unb.")]
     values = [[round(x, 3) for x in pair] for pair in pairs if None not in pair]

@@ -56,7 +56,7 @@ class ComponentHeads(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a model's heads did for a batch of sentences.
+    """Head states and tokens of a batch of sentences.
 
     Query t of the decoder and of the encoder-decoder attention has read the target up to token
     t - 1 (the first: </s>) and predicts token t, ``target_tokens[b][t]``.
@@ -87,7 +87,7 @@ class Run(NamedTuple):
 
 
 class HeadModel:
-    """A model that shows its heads; :func:`load` makes one.
+    """A loaded model whose head states can be read; made by :func:`load`.
 
     Attributes:
         loaded: the model, its task and data.
@@ -243,7 +243,7 @@ def _padding(rows: list[Tensor]) -> Tensor:
 
 
 def _collect(layers: list[HeadStates], queries: Tensor, keys: Tensor) -> ComponentHeads:
-    """Turn a record a layer into lists by layer, on the CPU."""
+    """Convert records, one for each layer, to lists by layer, on the CPU."""
     states = {
         name: None if getattr(layers[0], name) is None else [getattr(x, name).cpu() for x in layers]
         for name in STATE_NAMES
@@ -252,7 +252,7 @@ def _collect(layers: list[HeadStates], queries: Tensor, keys: Tensor) -> Compone
 
 
 def load(path: str | Path, data: str | Path, *, cpu: bool = False) -> HeadModel:
-    """Load a checkpoint so that its heads can be looked at.
+    """Load a checkpoint as a :class:`HeadModel`.
 
     Args:
         path: a checkpoint of this package, or of fairseq's ``transformer`` or ``transformer_lm``.
@@ -263,7 +263,7 @@ def load(path: str | Path, data: str | Path, *, cpu: bool = False) -> HeadModel:
 
 
 def is_heads_file(path: Path) -> bool:
-    """Say whether a file is one that :func:`save_heads` wrote."""
+    """Return True if :func:`save_heads` wrote the file."""
     try:
         with np.load(path) as arrays:
             return "source_tokens" in arrays
@@ -272,7 +272,7 @@ def is_heads_file(path: Path) -> bool:
 
 
 def save_heads(file: Path, loaded: Loaded, lines: list[str]) -> None:
-    """Write the heads' arrays of sentences; a tab parts a source from its target."""
+    """Write the head states of sentences; a tab separates a source from its target."""
     pairs = [line.split("\t", 1) for line in lines]
     if len({len(pair) for pair in pairs}) > 1:
         raise UserError("--sentences: some lines have a tab, others not; give it in all or in none")
@@ -308,7 +308,7 @@ def mean_outputs(path: str | Path, data: str | Path, subset: str = "valid") -> T
 def encoder_attention(
     path: str | Path, data: str | Path, words: range, subset: str = "valid"
 ) -> tuple[list[str], int, np.ndarray]:
-    """Return what a word of a sentence attends to in the encoder's last layer.
+    """Return the attention of one word in the encoder's last layer.
 
     The sentence is the first of the split whose number of words, without eos, is in ``words``; the
     word is its longest.

@@ -110,7 +110,7 @@ def remove_head(model: nn.Module, head: Head) -> None:
 
 @dataclass(frozen=True)
 class Ranking:
-    """In which order heads are removed."""
+    """The order in which heads are removed."""
 
     by: str  # a key of ``RANKINGS``
     subset: str  # split to rank on

@@ -12,7 +12,7 @@ from diverse_mha.models.pruned_heads import keep_heads, pruned_text
 
 
 def check_removable(loaded: Loaded) -> None:
-    """Raise ``UserError`` if a method ties the heads of a model to one another."""
+    """Raise ``UserError`` if a method makes heads depend on each other."""
     for site in sites_of(loaded.model):
         if method := site.attention.tied_by:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Results of an analysis: a dataclass a level, from a model down to one measure of a module.
+"""Results of an analysis: a dataclass for each level, from a model to a measure of a module.
 
 ``to_json`` gives the content of ``scores.json``.
 """
@@ -99,12 +99,12 @@ class HeadNumbers(NamedTuple):
         return [n for n in range(1, self.total + 1) if n not in self.kept]
 
     def spread(self, values: list, missing: Any = None) -> list:
-        """Put the values of the heads that are left at their places among all."""
+        """Insert None at pruned heads, so that the values are by head number."""
         by_head = dict(zip(self.kept, values, strict=True))
         return [by_head.get(n, missing) for n in range(1, self.total + 1)]
 
     def number(self, measure: Measure | None) -> Measure | None:
-        """Put what a measure has of each head, or pair of heads, at its place among all."""
+        """Insert None at pruned heads in all lists and matrices of a measure."""
         if measure is None or not self.pruned:
             return measure
         changed = {}
@@ -200,7 +200,7 @@ class Content:
 
 
 class Analysis(NamedTuple):
-    """What is measured of one model, and what the report shows beside."""
+    """The measures of a model, and the sentences that the report shows."""
 
     result: Model
     sentences: list[dict]  # for the report's view, of ``view.take_sentence``

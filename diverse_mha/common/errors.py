@@ -24,7 +24,7 @@ class UserError(ValueError):
 
 
 def user_error_in(error: BaseException) -> UserError | None:
-    """Return the user error that an exception is, or that torch quotes from a process it started.
+    """Return the :class:`UserError` of an exception: itself, or a worker's that torch quotes.
 
     torch's ProcessRaisedException ends with the last line of the traceback in that process.
     """

@@ -25,7 +25,7 @@ def flag(name: str) -> str:
 def as_keys(message: str, keys: Mapping[str, str]) -> str:
     """Replace options in a message by a recipe's config keys; ``keys`` maps option names to keys.
 
-    In a cure, the part after a semicolon, the key is an override, ``++key=value``.
+    The cure, after a semicolon, names overrides: ``++key=value``.
     """
 
     def key(option: re.Match) -> str:

@@ -56,7 +56,7 @@ def check_replaceable(
 
 
 def json_with(*keys: str) -> Callable[[Path], bool]:
-    """Return a predicate: is a file a JSON object with all these keys?"""
+    """Return a predicate: True for a file with a JSON object that has all these keys."""
 
     def is_own(path: Path) -> bool:
         try:

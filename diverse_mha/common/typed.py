@@ -35,7 +35,7 @@ def with_options(config: type, options: Iterable[Field], name: str = "") -> type
 
 
 class LazyNode(ConfigNode):
-    """Entry of Hydra's store that is built when it is read; a run reads one of some hundred."""
+    """Entry of Hydra's store, built when it is read: a run reads one of about a hundred."""
 
     def __init__(self, name: str, group: str, config: type):
         super().__init__(f"{name}.yaml", None, group, package=None, provider="fairseq")
@@ -49,7 +49,7 @@ class LazyNode(ConfigNode):
 
 
 def register_options(group: str, registry: dict[str, type], name: str, cls: type, config: type):
-    """Give a class that is registered with fairseq its dataclass of options, or another one."""
+    """Set or replace the dataclass of options of a class that is registered with fairseq."""
     cls.__dataclass = registry[name] = config
     node = LazyNode(name, group, config)
     ConfigStore.instance().repo.setdefault(group, {})[node.name] = node

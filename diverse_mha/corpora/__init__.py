@@ -1,1 +1,1 @@
-"""What shell cannot do for ``data-prep/``: filters, mark-up, subwords, the demo corpus."""
+"""Corpora: the Python part of ``data-prep/`` (filters, mark-up, subwords, the demo corpus)."""

@@ -1,6 +1,6 @@
 """The demo corpus: sentences of two invented languages, Lumi and Qorun, generated from a seed.
 
-It is small, but asks of a translator what real languages ask:
+It is small, but has four difficulties of real languages:
 
 - agreement: of article, noun and adjective in gender, number and case; of the verb with its
   subject in number and, in the past, gender. Lumi shows only number.
@@ -37,7 +37,7 @@ from typing import NamedTuple
 from diverse_mha.corpora.text import write_lines
 
 MIN_WORDS, MAX_WORDS = 4, 20
-VERSION = 2  # raised whenever a seed gives other sentences
+VERSION = 2  # increased when a change makes a seed give other sentences
 SOURCE, TARGET = "lm", "qo"
 
 NOMINATIVE, ACCUSATIVE, OBLIQUE = range(3)  # columns of the endings below

@@ -34,7 +34,7 @@ LONGEST = 12
 LENGTHS = range(1, LONGEST + 1)
 PARTS = (0.8, 0.1, 0.1)
 FIELDS = ("label", "input0", "input1", "length")  # in the order of a line of split/
-VERSION = 1  # raised whenever a seed gives other pairs
+VERSION = 1  # increased when a change makes a seed give other pairs
 WORLDS = 2 ** len(VARIABLES)
 _EVERYWHERE = 2**WORLDS - 1  # a tautology; 0 is a contradiction
 _FILE_NAME = re.compile(r"train\d+(\.gz)?|test\d+(\.gz)?")
@@ -109,7 +109,7 @@ def length(line: str) -> int:
 
 
 def parse_pair(line: str) -> str:
-    """Return a line of a published file; raises ValueError if it is none."""
+    """Parse a line of a published file; raises ValueError for another line."""
     sign, *sides = line.split("\t")
     if sign not in RELATIONS or len(sides) != 2 or not all(map(str.split, sides)):
         raise ValueError(

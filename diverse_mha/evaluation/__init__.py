@@ -1,1 +1,1 @@
-"""What a trained model can do: its scores, its comparison with others, its use elsewhere."""
+"""Evaluation: scores, comparison of systems, translation, alignment, averaging."""

@@ -156,10 +156,10 @@ class Gold:
                         f"or give --gold-from {1 - self.first}"
                     )
 
-    def score(self, found: dict[int, Links]) -> Score:
-        """Return AER, precision and recall of the links of sentences, by number."""
-        sure, possible = ([self.lines[number][side] for number in found] for side in (0, 1))
-        return alignment_error(found.values(), sure, possible)
+    def score(self, links: dict[int, Links]) -> Score:
+        """Return AER, precision and recall of links by sentence number."""
+        sure, possible = ([self.lines[number][side] for number in links] for side in (0, 1))
+        return alignment_error(links.values(), sure, possible)
 
 
 class Direction:

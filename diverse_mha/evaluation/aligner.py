@@ -33,7 +33,7 @@ class Candidate(NamedTuple):
 
     layer: int  # from 1
     head: int | None  # from 1; None: the mean over the layer's heads
-    shifted: bool  # weights of the step that reads the word, not of the one that predicts it
+    shifted: bool  # True: weights of the step after the word; False: of the step that predicts it
 
     def __str__(self) -> str:
         """Return the name that the options take."""
@@ -206,7 +206,7 @@ def _tokens(
     """Find a sentence in its padded row; its text may hold ``</s>``, ``<pad>`` and ``<unk>``.
 
     Returns:
-        The places of its tokens, their subwords, and whether these are surely those of the text.
+        The positions of its tokens, their subwords, and False if the subwords are a guess.
     """
     used = [at for at, token in enumerate(line) if token != dictionary.pad()] or [0]
     end = used[-1] + (line[used[-1]] != dictionary.eos())

@@ -80,7 +80,7 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
 
 
 def written_by(command: str) -> Callable[[Path], bool]:
-    """Return a predicate: is a file a checkpoint written by ``command``?"""
+    """Return a predicate: True for a checkpoint that ``command`` wrote."""
 
     def is_own(path: Path) -> bool:
         try:

@@ -25,7 +25,7 @@ from diverse_mha.evaluation.checkpoints import load_state, save_checkpoint
 from diverse_mha.models.stock_form import stock_state
 from diverse_mha.tasks.data_files import dictionaries_named
 
-MADE_FILE = "engine.json"  # in a converted folder: what it was made of
+MADE_FILE = "engine.json"  # file in a converted folder that identifies the checkpoint
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _refused(checkpoint: str, search: Search) -> str:
 
 
 def _converted(checkpoint: str, data: str) -> tuple[Path, tuple[int, int]]:
-    """Return the converted model's folder and its maximum positions; converts what is new."""
+    """Return the converted model's folder and maximum positions; converts a changed checkpoint."""
     folder = Path(checkpoint).with_suffix(".ctranslate2")
     of = {MADE_BY: "engine", "checkpoint_sha256": sha256_of(checkpoint)}
     of["dictionaries_sha256"] = sorted(sha256_of(path) for path in Path(data).glob("dict.*.txt"))
@@ -166,7 +166,7 @@ def convert_stock(
 
     Args:
         path: the checkpoint, for messages.
-        stock: of :func:`diverse_mha.models.stock_form.stock_state` with ``namespace``.
+        stock: result of :func:`diverse_mha.models.stock_form.stock_state` with ``namespace``.
         data: folder with the dictionaries.
         output: folder to create; ``stock.pt`` is written beside it.
         quantization: type of the parameters; None: unchanged.

@@ -72,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     search = parser.add_argument_group("search")
     add_beam_arguments(search)
-    add_engine(search, "fairseq")  # systems that are compared are to have one search
+    add_engine(search, "fairseq")  # compared systems need the same search
     add_samples(search)
     scoring = parser.add_argument_group("scoring")
     scoring.add_argument(

@@ -76,7 +76,7 @@ def add_samples(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a fairseq command reads, and the options that are handed on to it."""
+    """Input files of a fairseq command, and the options passed on to it."""
 
     checkpoint: str  # several joined by ':' form an ensemble
     data: str

@@ -48,11 +48,11 @@ def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
 
 
 def check_form(folder: str | Path, form: str | None) -> None:
-    """Refuse a ``--dataset-impl`` in which the files of a folder are not written."""
+    """Raise an error if ``--dataset-impl`` is not the format of a folder's files."""
     files = (path for place in str(folder).split(os.pathsep) for path in Path(place).glob("*.idx"))
     found = {infer_dataset_impl(str(path.with_suffix(""))) for path in files} - {None}
     found |= {"lazy"} if "cached" in found else set()
-    given = form and not str(form).startswith("${")  # of a dataclass that nobody resolved
+    given = form and not str(form).startswith("${")  # the default of an unresolved dataclass
     if given and found and str(form) not in found:
         raise UserError(
             f"--dataset-impl {form}: the files of {folder} are {' or '.join(sorted(found))}; "

@@ -8,7 +8,7 @@ from statistics import median
 
 from diverse_mha.common.status import Status, read_status
 
-TRAIN_LOG = "train.log"  # what a recipe leaves beside its checkpoints
+TRAIN_LOG = "train.log"  # a run's log, beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 _FROM_SCRATCH = "No existing checkpoint found"
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
@@ -72,12 +72,12 @@ def validations(lines: Iterable[str]) -> list[dict]:
 
 
 def status_of(folder: Path) -> Status:
-    """Return how far the training of a run is; of runs without ``status.json`` by their log."""
+    """Return a run's status; without ``status.json`` it is read from the log."""
     return read_status(folder) or _status_in_log(folder / TRAIN_LOG)
 
 
 def _status_in_log(path: Path) -> Status:
-    """Return updates and end of the last start in a log, of a run before ``status.json``."""
+    """Return the status of the last start in a log; runs of older versions have no other record."""
     if not path.is_file():
         return Status(0, None)
     start = _PARAMETERS.split(path.read_text(encoding="utf-8", errors="replace"))[-1]

@@ -64,7 +64,7 @@ class Component(NamedTuple):
     """Options of a registered name."""
 
     group: str  # ``model``, ``criterion`` or ``task``
-    options: list[Field]  # those that this package adds, with the defaults of the name
+    options: list[Field]  # options that this package adds, with the defaults of this name
 
 
 def components() -> dict[str, Component]:

@@ -149,7 +149,7 @@ def _train(job: train.Request) -> None:
     except (KeyError, TypeError, AttributeError):
         if unknown := unknown_name(job):
             raise UserError(f"{job.config}: {unknown}") from None
-        raise  # our own mistake, or fairseq's
+        raise  # a bug, not a user error
     except ValueError as error:
         refused = error.__cause__
         if isinstance(error, UserError) or not isinstance(refused, OSError):

@@ -1,1 +1,1 @@
-"""Is one method better than another, over seeds and sentences?"""
+"""Comparison of systems, over random seeds and sentences."""

@@ -37,7 +37,7 @@ Result = tuple[dict[str, float], dict[str, np.ndarray], dict[str, object]]
 class Scored:
     """One model and its test score."""
 
-    path: str  # as given by the user
+    path: str  # as the user gave it
     seed: int | None  # random seed of the training; None if unknown
     scores: dict[str, float]  # measure, such as ``BLEU`` -> score on the test set
     #: Metric -> counts of each sentence, (sentences, K).
@@ -58,7 +58,7 @@ def read_run(path: Path) -> Scored:
     if content.get("subset") == "valid":
         raise UserError(f"{file}: is of the validation set; name a test result")
     search = {name: content.get(name) for name in _SEARCH}
-    search["engine"] = content.get("engine", "fairseq")  # results of before name none
+    search["engine"] = content.get("engine", "fairseq")  # older results do not name one
     return Scored(str(path), seed_of(path), *scores_of(file, content), search, content)
 
 

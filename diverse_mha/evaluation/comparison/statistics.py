@@ -68,7 +68,7 @@ def average(sums: np.ndarray) -> np.ndarray:
 
 
 METRICS: dict[str, Metric] = {"BLEU": bleu, "chrF": chrf}
-SCORE = "score"  # another program's
+SCORE = "score"  # scores of another program
 RESAMPLED = METRICS | {SCORE: average}
 
 
