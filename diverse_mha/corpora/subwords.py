@@ -117,6 +117,17 @@ def make_segmenter(method: str, model: Path) -> Callable[[str], str]:
         return BPE(file).process_line
 
 
+def join_subwords(subwords: Sequence[str], kind: str | None) -> str:
+    """Return the tokens that subwords spell, joined by spaces.
+
+    ``kind`` is one of the values of ``POST_PROCESS``; None leaves the subwords as they are.
+    """
+    text = " ".join(subwords)
+    if kind == "sentencepiece":
+        return text.replace(" ", "").replace("\u2581", " ").strip()
+    return (text + " ").replace("@@ ", "").rstrip() if kind == "subword_nmt" else text
+
+
 def vocabulary(lines: Iterable[str]) -> Iterator[str]:
     """Yield "subword count" of segmented lines, most frequent first."""
     counts = Counter(piece for line in lines for piece in line.split())

@@ -138,6 +138,13 @@ def check_translates(checkpoint: str) -> None:
         raise UserError(f"{checkpoint}: has no options; give one written by fairseq-train")
 
 
+def languages_of(checkpoint: str, data: str | Path) -> tuple[str, str]:
+    """Return source and target language: those that a checkpoint names, else those of the data."""
+    task = settings(load_checkpoint(checkpoint, mmap=True))
+    named = task.get("source_lang"), task.get("target_lang")
+    return named if all(named) else data_utils.infer_language_pair(str(data))
+
+
 @contextmanager
 def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
     """Turn errors of building and loading a model into one line: model and data do not fit."""

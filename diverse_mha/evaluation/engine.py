@@ -1,7 +1,8 @@
 """CTranslate2 in place of fairseq's beam search, for ``translate`` and ``evaluate``.
 
 CTranslate2 (``pip install ctranslate2``) computes the same model and the same search in its own
-C++. It is converted once, into a folder beside the checkpoint, and again when that changes.
+C++. It is converted once, into a folder beside the checkpoint, and again when that changes. A
+converted model is opened without torch and fairseq, whose import takes longer than many a text.
 """
 
 import argparse
@@ -14,16 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from fairseq.data.data_utils import infer_language_pair
-
+import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.outputs import MADE_BY
-from diverse_mha.common.processes import ended_in_order
-from diverse_mha.evaluation.checkpoints import load_state, save_checkpoint
-from diverse_mha.models.stock_form import stock_state
-from diverse_mha.tasks.data_files import dictionaries_named
+from diverse_mha.common.processes import cores, ended_in_order
 
 MADE_FILE = "engine.json"  # file in a converted folder that identifies the checkpoint
 
@@ -47,14 +43,17 @@ class CTranslate2:
 
     Attributes:
         longest_source: most subwords of a sentence, without its end.
+        languages: source and target.
     """
 
-    def __init__(self, folder: Path, positions: tuple[int, int]):
+    def __init__(self, folder: Path, positions: tuple[int, int], languages: tuple[str, str]):
         import ctranslate2
 
         self.longest_source, self._longest = (most - 1 for most in positions)
+        self.languages = languages
+        threads = int(os.environ.get("OMP_NUM_THREADS") or cores())
         self._model = ctranslate2.Translator(
-            str(folder), compute_type="float32", intra_threads=torch.get_num_threads()
+            str(folder), compute_type="float32", intra_threads=threads
         )
 
     def translate(
@@ -94,19 +93,18 @@ def open_engine(
     if engine == "fairseq":
         return None
     try:
-        why = refused or _refused(checkpoint, search)
-        if engine == "auto" and not why and torch.cuda.is_available() and not cpu:
-            why = "there is a GPU"
-        if why:
-            raise UserError(why)
-        folder, positions = _converted(checkpoint, str(data))
-    except UserError as error:
+        if why := refused or _refused(checkpoint, search):
+            raise NotConvertible(why)
+        if engine == "auto" and not cpu and _on_gpu():
+            raise NotConvertible("there is a GPU")
+        model = _converted(checkpoint, str(data))
+    except NotConvertible as error:
         if engine == "ctranslate2":
             raise UserError(f"--engine ctranslate2: {error}; leave it out") from None
         print(f"searching by fairseq: {error}", file=sys.stderr)
         return None
-    print(f"searching by CTranslate2, model {folder}; else --engine fairseq", file=sys.stderr)
-    return CTranslate2(folder, positions)
+    print(f"searching by CTranslate2, model {model[0]}; else --engine fairseq", file=sys.stderr)
+    return CTranslate2(*model)
 
 
 def _refused(checkpoint: str, search: Search) -> str:
@@ -120,30 +118,58 @@ def _refused(checkpoint: str, search: Search) -> str:
     return ""
 
 
-def _converted(checkpoint: str, data: str) -> tuple[Path, tuple[int, int]]:
-    """Return the converted model's folder and maximum positions; converts a changed checkpoint."""
+def _on_gpu() -> bool:
+    """Return True if fairseq's search would run on a GPU."""
+    import ctranslate2
+
+    if not ctranslate2.get_cuda_device_count():
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _converted(checkpoint: str, data: str) -> tuple[Path, tuple[int, int], tuple[str, str]]:
+    """Return the converted model's folder, maximum positions and languages.
+
+    Converts the checkpoint if it is new or has changed.
+    """
     folder = Path(checkpoint).with_suffix(".ctranslate2")
     of = {MADE_BY: "engine", "checkpoint_sha256": sha256_of(checkpoint)}
     of["dictionaries_sha256"] = sorted(sha256_of(path) for path in Path(data).glob("dict.*.txt"))
     made = _made(folder)
     if made is None and folder.exists():
-        raise UserError(f"{folder} is in the way of the converted model; move it")
-    if made is None or made["of"] != of:
-        state = load_state(checkpoint)
+        raise NotConvertible(f"{folder} is in the way of the converted model; move it")
+    if made is None or made["of"] != of or not {"positions", "languages"} <= made.keys():
+        made = _convert(checkpoint, data, folder, of)
+    return folder, tuple(made["positions"]), tuple(made["languages"])
+
+
+def _convert(checkpoint: str, data: str, folder: Path, of: dict) -> dict:
+    """Convert a checkpoint, and return the content of ``MADE_FILE``."""
+    diverse_mha.register()
+    from diverse_mha.evaluation.checkpoints import check_translates, languages_of, load_state
+    from diverse_mha.models.stock_form import stock_state
+
+    check_translates(checkpoint)
+    state = load_state(checkpoint)
+    try:
         stock = stock_state(checkpoint, state, namespace=True)
-        positions = stock["args"].max_source_positions, stock["args"].max_target_positions
-        try:
-            _replace(folder, checkpoint, stock, data, {"of": of, "positions": positions})
-        except OSError as error:
-            raise UserError(f"{folder}: cannot be written ({error.strerror})") from error
-        made = {"positions": positions}
-    return folder, tuple(made["positions"])
+    except UserError as error:
+        raise NotConvertible(str(error)) from None
+    positions = stock["args"].max_source_positions, stock["args"].max_target_positions
+    made = {"of": of, "positions": positions, "languages": languages_of(checkpoint, data)}
+    try:
+        _replace(folder, checkpoint, stock, data, made)
+    except OSError as error:
+        raise NotConvertible(f"{folder}: cannot be written ({error.strerror})") from error
+    return made
 
 
 def _made(folder: Path) -> dict | None:
     try:
         content = json.loads((folder / MADE_FILE).read_text(encoding="utf-8"))
-        return content if content["of"][MADE_BY] == "engine" and content["positions"] else None
+        return content if content["of"][MADE_BY] == "engine" else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -173,6 +199,9 @@ def convert_stock(
     """
     from ctranslate2.converters import FairseqConverter
 
+    from diverse_mha.evaluation.checkpoints import save_checkpoint
+    from diverse_mha.tasks.data_files import dictionaries_named
+
     if stock["args"].task == "translation":
         name_languages(stock["args"], data)
     checkpoint = output.with_name("stock.pt")
@@ -190,5 +219,7 @@ def convert_stock(
 
 def name_languages(args: argparse.Namespace, data: str) -> None:
     """Add the languages to the options of a model that was trained without naming them."""
+    from fairseq.data.data_utils import infer_language_pair
+
     if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):
         args.source_lang, args.target_lang = infer_language_pair(data)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairseq.data import Dictionary
-from fairseq.data.data_utils import load_indexed_dataset, post_process
+from fairseq.data.data_utils import load_indexed_dataset
 
 from diverse_mha.common.errors import STARTS_OVER, UserError, run_cli
 from diverse_mha.common.files import (
@@ -25,6 +25,7 @@ from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import Progress
 from diverse_mha.corpora.prepared import preparation, subwords_of
+from diverse_mha.corpora.subwords import join_subwords
 from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
 from diverse_mha.evaluation.bleu import Decoding, check_scorer, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
@@ -193,7 +194,7 @@ def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, s
         for start in range(0, len(sentences), PORTION):
             portion = sentences[start : start + PORTION]
             for best, _ in engine.translate(portion, search):
-                found.append(post_process(" ".join(best), decoding.post_process))
+                found.append(join_subwords(best, decoding.post_process))
             progress.advance(len(portion))
     return found
 

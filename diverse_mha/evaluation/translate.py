@@ -16,6 +16,8 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import counted, hide_log, terminal_bar
 from diverse_mha.common.ranges import between
 from diverse_mha.corpora.prepared import read_side
+from diverse_mha.corpora.subwords import join_subwords
+from diverse_mha.evaluation.engine import Search, open_engine
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,20 +88,9 @@ class Translator:
     """Translates plain text with a model or an ensemble."""
 
     def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
-        from diverse_mha.evaluation.checkpoints import check_translates
-        from diverse_mha.evaluation.engine import Search, open_engine
-
-        diverse_mha.register()
         hide_log()
         check_data_folder(str(data))
-        paths = checkpoint.split(os.pathsep)
-        for path in paths:
-            check_translates(path)
         self._options = options
-        languages = _languages(paths[0], data)
-        self.sides = source, target = tuple(read_side(data, language) for language in languages)
-        self._encode, self._plain = source.encode(), target.detokenise()
-        self._post_process = target.made.post_process
         self._settings = Search(options.beam, options.lenpen, options.max_len_b, options.max_tokens)
         refused = "--alignments" if options.alignments else "--max-len-a"
         refused = refused if options.alignments or options.max_len_a else ""
@@ -108,21 +99,29 @@ class Translator:
             refused=f"CTranslate2 takes no {refused}" if refused else "",
         )  # fmt: skip
         if self._engine is None:
-            self._hub = self._open_fairseq(checkpoint, data)
+            self._hub, languages = self._open_fairseq(checkpoint, data)
             self._longest = self._hub.max_positions[0]
         else:
+            languages = self._engine.languages
             self._longest = self._engine.longest_source + 1  # the end of the sentence
+        self.sides = source, target = tuple(read_side(data, language) for language in languages)
+        self._encode, self._plain = source.encode(), target.detokenise()
+        self._post_process = target.made.post_process
 
     def _open_fairseq(self, checkpoint: str, data: str | Path):
-        """Load the model or the ensemble for fairseq's search."""
+        """Load the model or the ensemble for fairseq's search, and name its languages."""
+        diverse_mha.register()
         import torch
         from fairseq import checkpoint_utils, utils
         from fairseq.dataclass.configs import DatasetConfig, FairseqConfig, GenerationConfig
         from fairseq.hub_utils import GeneratorHubInterface
         from omegaconf import OmegaConf
 
-        from diverse_mha.evaluation.checkpoints import fitting
+        from diverse_mha.evaluation.checkpoints import check_translates, fitting, languages_of
 
+        paths = checkpoint.split(os.pathsep)
+        for path in paths:
+            check_translates(path)
         options = self._options
         with fitting(checkpoint, data):
             models, _, task = checkpoint_utils.load_model_ensemble_and_task(
@@ -137,7 +136,8 @@ class Translator:
         batches = DatasetConfig(max_tokens=options.max_tokens)
         cfg = OmegaConf.structured(FairseqConfig(generation=search, dataset=batches))
         hub = GeneratorHubInterface(cfg, task, models)
-        return hub.cuda() if torch.cuda.is_available() and not options.cpu else hub
+        on_gpu = torch.cuda.is_available() and not options.cpu
+        return hub.cuda() if on_gpu else hub, languages_of(paths[0], data)
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
         """Translate lines of plain text in order; an empty line stays empty."""
@@ -169,28 +169,15 @@ class Translator:
     def _search(self, encoded: list[str]) -> Iterator[tuple[str, "tuple[Tensor, Tensor] | None"]]:
         """Yield the translation of each sentence, its subwords joined, and with fairseq the ids."""
         if self._engine is not None:
-            from fairseq.data.data_utils import post_process
-
             sentences = [words.split() for words in encoded]
             for best, _ in self._engine.translate(sentences, self._settings):
-                yield post_process(" ".join(best), self._post_process), None
+                yield join_subwords(best, self._post_process), None
             return
         sources, _ = self._hub.task.get_interactive_tokens_and_lengths(encoded, lambda line: line)
         hypotheses = self._hub.generate(sources, beam=self._options.beam)
         for source, best in zip(sources, hypotheses, strict=True):
             words = best[0]["tokens"].int().cpu()
             yield self._hub.tgt_dict.string(words, self._post_process), (source, words)
-
-
-def _languages(checkpoint: str, data: str | Path) -> tuple[str, str]:
-    """Return the languages that a checkpoint names; else those of the data."""
-    from fairseq.data.data_utils import infer_language_pair
-
-    from diverse_mha.evaluation.checkpoints import load_checkpoint, settings
-
-    task = settings(load_checkpoint(checkpoint, mmap=True))
-    named = task.get("source_lang"), task.get("target_lang")
-    return named if all(named) else infer_language_pair(str(data))
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:

@@ -4,6 +4,7 @@ import io
 
 import pytest
 import sentencepiece
+from fairseq.data.data_utils import post_process
 from subword_nmt.learn_bpe import learn_bpe
 
 from diverse_mha.corpora import subwords
@@ -28,24 +29,24 @@ def learn(method, train, model, size):
         learn_bpe(io.StringIO(text), codes, size)
 
 
-def undo(method, line):
-    if method == "bpe":
-        return (line + " ").replace("@@ ", "").strip()
-    return line.replace(" ", "").replace("▁", " ").strip()
-
-
 @pytest.mark.parametrize("method, size", [("bpe", 12), ("sentencepiece", 40)])
 def test_pieces_split_words_and_join_to_the_text(train, tmp_path, capfd, method, size):
     model = tmp_path / subwords.MODEL_FILE[method]
     learn(method, train, model, size)
-    segment = subwords.make_segmenter(method, model)
+    segment, kind = subwords.make_segmenter(method, model), subwords.POST_PROCESS[method]
     for line in (WORDS, "höher lowerest", "ﬁne", "sel\u2028we"):
         pieces = segment(line)
         assert len(pieces.split(" ")) > len(line.split(" "))
         if "\u2028" not in line:
-            assert undo(method, pieces) == line
+            assert subwords.join_subwords(pieces.split(" "), kind) == line
     assert "\n" not in pieces
     assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "subword_nmt", None])
+@pytest.mark.parametrize("line", ["▁sel we", "lo@@ w er@@", "▁ a ▁", "@@ @@ a", ""])
+def test_subwords_are_joined_as_by_fairseq(kind, line):
+    assert subwords.join_subwords(line.split(" "), kind) == post_process(line, kind)
 
 
 def test_rare_characters_have_pieces(tmp_path):

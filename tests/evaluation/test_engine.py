@@ -1,5 +1,9 @@
 """CTranslate2 in place of fairseq's beam search; the commands are tested in integration/."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 import torch
 from fairseq import models
@@ -82,6 +86,37 @@ def test_a_model_is_converted_once_and_again_when_it_changes(model, tmp_path, ca
     assert {path.name for path in tmp_path.iterdir()} == {
         *("model.pt", "model.ctranslate2", "dict.a.txt", "dict.b.txt")
     }
+
+
+def test_a_converted_model_is_opened_without_torch_and_fairseq(model, tmp_path):
+    opened(tmp_path)
+    program = f"""
+import sys
+from diverse_mha.evaluation.engine import Search, open_engine
+engine = open_engine("auto", {str(tmp_path / "model.pt")!r}, {str(tmp_path)!r}, cpu=False,
+                     search=Search(3, 1.0, 9, 100))
+assert len([*engine.translate([["a"]], Search(3, 1.0, 9, 100))]) == 1
+print(*engine.languages, *({{"torch", "fairseq"}} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == ("a b\n" if not torch.cuda.is_available() else "a b torch\n"), done.stderr
+
+
+def test_a_record_without_languages_is_made_again(model, tmp_path):
+    opened(tmp_path)
+    file = tmp_path / "model.ctranslate2" / "engine.json"
+    whole = json.loads(file.read_text())
+    file.write_text(json.dumps({"of": whole["of"], "positions": whole["positions"]}))
+    assert opened(tmp_path).languages == ("a", "b") and json.loads(file.read_text()) == whole
+
+
+def test_a_language_model_is_refused_in_one_line(model, tmp_path, capsys):
+    state = torch.load(tmp_path / "model.pt", weights_only=False)
+    state["model"] = {name: x for name, x in state["model"].items() if "encoder." not in name}
+    torch.save(state, tmp_path / "lm.pt")
+    with pytest.raises(UserError, match="lm.pt: no translation model"):
+        opened(tmp_path, "auto", name="lm.pt")
+    assert not capsys.readouterr().err
 
 
 def test_what_ctranslate2_cannot_do_is_done_by_fairseq(model, tmp_path, capsys):
