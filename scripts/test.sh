@@ -6,9 +6,9 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     cat <<'EOF'
 usage: bash scripts/test.sh [arguments of pytest]
 
-Without arguments: the unit tests, then the integration tests, which drive the
-command-line tools, each in three processes (pytest-xdist).
-With arguments, pytest runs once with just these:
+Without arguments: the unit tests and the integration tests, which run the
+command-line tools, in three processes (pytest-xdist).
+With arguments, pytest runs with these alone:
   bash scripts/test.sh tests/attention          the unit tests of one folder
   bash scripts/test.sh -m system                the tests that train a model
 EOF
@@ -21,11 +21,7 @@ cd "$root"
 if (($#)); then
     exec "$python" -m pytest "$@"
 fi
-# Each begins with a third of the tests, for neighbours share what they need. Three keep two cores
-# busy: a fifth of the time goes into waiting, for the commands that the tests start.
+# Three processes keep two cores busy: a fifth of their time they wait for commands that tests start.
+# Each starts with a third of the tests in order, because neighbours share fixtures.
 export OMP_NUM_THREADS=1
-code=0
-for tier in "" integration; do
-    "$python" -m pytest -q -n 3 --dist worksteal ${tier:+-m "$tier"} || code=$?
-done
-exit "$code"
+exec "$python" -m pytest -q -n 3 --dist worksteal -m "not system and not gpu"

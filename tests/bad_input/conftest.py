@@ -1,4 +1,4 @@
-"""A folder with good and broken files of every kind, in which the wrong commands are run."""
+"""A folder with valid and broken files, in which commands with wrong input run."""
 
 import shutil
 
@@ -14,7 +14,7 @@ SENTENCES = 40  # in the test set
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory, data, pairs, save):  # noqa: F811
-    """The folder; :func:`world` goes there."""
+    """The folder. :func:`world` makes it the current one."""
     folder = tmp_path_factory.mktemp("world")
     shutil.copytree(data, folder / "bin")
     shutil.copytree(pairs, folder / "pairs")
@@ -30,7 +30,7 @@ def whole(tmp_path_factory, data, pairs, save):  # noqa: F811
 
 @pytest.fixture
 def world(whole, monkeypatch):
-    """The current folder of a row."""
+    """The folder, as the current one."""
     monkeypatch.chdir(whole)
     return whole
 
@@ -77,7 +77,7 @@ def _texts(folder):
 
 
 def _data(folder):
-    """Data folders, each with one thing wrong."""
+    """Write data folders that are each wrong in one way."""
     for name in "nodict emptydict otherdict baddict badnote cutbin hollow".split():
         shutil.copytree(folder / "bin", folder / name)
     for path in (folder / "nodict").glob("dict*"):

@@ -1,4 +1,4 @@
-"""Runs a command with invalid input in-process; checks the message, and that no file changes."""
+"""Runs a command with wrong input in this process, and checks its message and all files."""
 
 import importlib
 import logging
@@ -14,13 +14,13 @@ from diverse_mha.training import recipe
 
 
 class Row(NamedTuple):
-    """A row of a table of wrong inputs.
+    """A command with wrong input.
 
     Attributes:
-        name: What is wrong, in a few words; the id of the test.
-        command: Its command line, run in the folder that ``conftest.world`` makes.
-        culprit: What the message must name: the file or option, and the value.
-        cure: What the message must offer.
+        name: What is wrong, in a few words. The test's id.
+        command: The command line. It runs in the folder of ``conftest.world``.
+        culprit: Part of the message: the wrong file or option and its value.
+        cure: Part of the message: what to do.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     cure: str
 
 
-#: Modules that take their words from ``sys.argv``.
+#: Modules that read their arguments from ``sys.argv``.
 FAIRSEQ = {
     f"fairseq-{name}": f"fairseq_cli.{name.replace('-', '_')}"
     for name in ("train", "generate", "interactive", "validate", "eval-lm")
@@ -48,10 +48,10 @@ def entry_point(words: list[str]) -> Callable[[], object]:
 
 
 def run_to_exit(command: str, monkeypatch, capsys) -> tuple[int, str]:
-    """Run a command to its end; return the exit code and what it says on stderr."""
+    """Run a command; return its exit code and its output on stderr."""
     words = shlex.split(command)
     monkeypatch.setattr(sys, "argv", list(words))
-    # fairseq's log handler keeps the stdout of its first import; ignore its write errors.
+    # fairseq's log handler writes to the stdout of its first import; ignore its errors.
     monkeypatch.setattr(logging, "raiseExceptions", False)
     capsys.readouterr()
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
@@ -70,7 +70,7 @@ def run_to_exit(command: str, monkeypatch, capsys) -> tuple[int, str]:
 
 
 def tree(folder: Path) -> dict[str, tuple]:
-    """Return every path below a folder with its size and the time of its last change."""
+    """Return every path below a folder with its size, modification time and mode."""
     found = {}
     for path in sorted(folder.rglob("*")):
         stat = path.lstat()
@@ -81,7 +81,7 @@ def tree(folder: Path) -> dict[str, tuple]:
 
 
 def check(row: Row, world: Path, monkeypatch, capsys) -> None:
-    """Assert a failure in one line, with culprit and cure, and no changed file."""
+    """Assert that the command fails in one line with culprit and cure, and changes no file."""
     before = tree(world)
     code, said = run_to_exit(row.command, monkeypatch, capsys)
     lines = [line for line in said.splitlines() if line.strip()]

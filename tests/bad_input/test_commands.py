@@ -1,4 +1,4 @@
-"""Wrong inputs to ``diverse-mha``, and to fairseq's commands that read checkpoints."""
+"""Wrong input to ``diverse-mha``, and to fairseq's commands that read checkpoints."""
 
 import pytest
 
@@ -47,7 +47,7 @@ ROWS = [
         "leave it out"),
     Row("interactive-soft", "fairseq-interactive bin --path best.pt --print-alignment soft",
         "--print-alignment soft", "use fairseq-generate"),
-    # Models that became NaN
+    # Models with NaN
     Row("mt-nan", "evaluate nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),
     Row("export-no-checkpoint", "export no.pt x.pt --format fairseq", "no.pt", "check the folder"),
     Row("average-nan", "average best.pt nan-best.pt -o x.pt", "nan-best.pt: param", DIVERGED),
@@ -128,8 +128,8 @@ ROWS = [
 ]  # fmt: skip
 
 
-# fairseq's commands rely on that behaviour of Hydra's.
+# fairseq's commands rely on this deprecated behaviour of Hydra.
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_refused_in_one_line(row, world, monkeypatch, capsys):
+def test_wrong_input_to_a_command_is_refused_in_one_line(row, world, monkeypatch, capsys):
     check(row, world, monkeypatch, capsys)

@@ -1,4 +1,4 @@
-"""What commands write replaces their own results alone: one rule for all of them."""
+"""A command replaces only files that it wrote itself, except with --force."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 THERE = "give another name, or --force"
 READ = "give another name"
-#: A command line a command; OUT is what it writes.
+#: A command line of each command; OUT is its output.
 COMMANDS = {
     "average": "average best.pt --output OUT.pt",
     "prune": "prune best.pt bin --heads 1 --cpu --output OUT.pt",
@@ -30,7 +30,7 @@ COMMANDS = {
 
 @pytest.fixture
 def foreign(world):
-    """Files that no command wrote, of every kind; the folder is the current one."""
+    """Add output files that no command wrote; return the current folder."""
     (world / "foreign.pt").write_bytes((world / "best.pt").read_bytes())
     (world / "foreign.json").write_text('{"source": "de"}\n')
     (world / "foreign").mkdir(exist_ok=True)
@@ -39,7 +39,7 @@ def foreign(world):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_files_of_others_are_refused(name, foreign, monkeypatch, capsys):
+def test_files_that_the_command_did_not_write_are_not_replaced(name, foreign, monkeypatch, capsys):
     row = Row(name, COMMANDS[name].replace("OUT", "foreign"), "foreign", THERE)
     check(row, foreign, monkeypatch, capsys)
 
@@ -66,7 +66,7 @@ def test_force_never_replaces_an_input(command, culprit, foreign, monkeypatch, c
 
 
 @pytest.mark.parametrize("name", ["average", "prune", "export", "analyze", "compare"])
-def test_a_command_replaces_its_own_result_and_with_force_any(name, foreign):
+def test_a_command_replaces_its_own_result_and_any_file_with_force(name, foreign):
     words = shlex.split(COMMANDS[name])
     output = next(word for word in words if word.startswith("OUT"))
 
@@ -87,7 +87,7 @@ def test_force_without_an_output_is_refused(foreign, monkeypatch, capsys):
         check(row, foreign, monkeypatch, capsys)
 
 
-def test_an_exported_folder_is_replaced_by_its_command_alone(tmp_path):
+def test_only_export_replaces_an_exported_folder(tmp_path):
     from diverse_mha.export.export import written_folder
 
     assert not written_folder(tmp_path)

@@ -1,4 +1,4 @@
-"""Wrong inputs to the shell scripts, as a user would type them."""
+"""Wrong input to the shell scripts."""
 
 import subprocess
 
@@ -68,11 +68,11 @@ def check(row, command, world, **options):
 
 
 @pytest.mark.parametrize("row", SCRIPTS, ids=lambda row: row.name)
-def test_scripts_refuse_in_one_line(row, world):
+def test_wrong_input_to_a_script_is_refused_in_one_line(row, world):
     check(row, row.command, world, real=True)
 
 
 @pytest.mark.parametrize("row", CORPORA, ids=lambda row: row.name)
-def test_preparation_refuses_in_one_line(row, world):
+def test_wrong_input_to_a_preparation_is_refused_in_one_line(row, world):
     name, words = row.command.split(" ", 1)
     assert check(row, f"bash {ROOT}/data-prep/prepare-{name}.sh {words}", world) == 2

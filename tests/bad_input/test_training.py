@@ -1,4 +1,4 @@
-"""Wrong inputs to training: options of the plugin, recipes, and the launcher."""
+"""Wrong input to training: options of the plugin, recipes and the launcher."""
 
 import pytest
 
@@ -33,7 +33,7 @@ CLASSIFY = {
 
 
 def train(options="", base=TRANSLATE, **changes):
-    """Return a command line of fairseq-train with something wrong in it."""
+    """Return a command line of fairseq-train with a mistake."""
     return TRAIN.format(**{**base, **changes}) + options
 
 
@@ -146,7 +146,7 @@ SPOILT = {
 
 @pytest.fixture(scope="module")
 def recipes(whole):
-    """Write the good recipe, and the spoilt ones, into the folder."""
+    """Write a valid recipe and broken ones into the folder."""
     head = "defaults: [_self_, {override hydra/job_logging: stdout}]\n"
     head += "hydra: {run: {dir: .}, output_subdir: null, job: {chdir: false}}\n"
     (whole / "good.yaml").write_text(head + GOOD)
@@ -158,9 +158,9 @@ def recipes(whole):
     (whole / "flat.yaml").write_text("task: translation\n")
 
 
-# fairseq's commands rely on that behaviour of Hydra's.
+# fairseq's commands rely on this deprecated behaviour of Hydra.
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 @pytest.mark.filterwarnings(r"ignore:\nThe version_base")
 @pytest.mark.parametrize("row", OPTIONS + RECIPES + LAUNCHES, ids=lambda row: row.name)
-def test_refused_in_one_line(row, world, recipes, monkeypatch, capsys):
+def test_wrong_input_to_training_is_refused_in_one_line(row, world, recipes, monkeypatch, capsys):
     check(row, world, monkeypatch, capsys)

@@ -1,4 +1,4 @@
-"""A folder with what ``--from FOLDER`` asks for: stand-ins for every published file."""
+"""Writes stand-ins for every published file that ``--from FOLDER`` reads."""
 
 import gzip
 import random
@@ -13,7 +13,7 @@ FILES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # of Mul
 
 
 def sentences(count: int, seed: int) -> list[list[str]]:
-    """Invent sentences of 5 to 12 words out of 60."""
+    """Return random sentences of 5 to 12 words from a vocabulary of 60."""
     words = [a + b for a in "bdfgklmnprst" for b in ("a", "en", "i", "o", "u")]
     chance = random.Random(seed)
     return [chance.choices(words, k=chance.randint(5, 12)) for _ in range(count)]
@@ -31,7 +31,7 @@ def write(folder: Path) -> None:
             with gzip.open(folder / f"{FILES[split]}.{language}.gz", "wt") as packed:
                 packed.write(text)
         (folder / f"{split}.txt").write_text(text)
-        # Adaptive softmax asks for 5,000 types and more.
+        # Adaptive softmax needs more than 5,000 types.
         types = [f"w{number}" for number in range(6000)]
         lines = "".join(" ".join(types[n : n + 20]) + "\n" for n in range(0, 6000, 20))
         (folder / "ptb" / f"{split}.txt").write_text(lines)

@@ -1,7 +1,6 @@
-"""The ``sh`` blocks of the documentation, and the commands in them.
+"""Reads the commands in the ``sh`` blocks of the documentation.
 
-A block that cannot be run here has a comment before it, which readers do not see and which gives
-the reason::
+A block that tests cannot run has an HTML comment before it with the reason::
 
     <!-- not run: needs eight GPUs -->
 """
@@ -16,12 +15,12 @@ MARK = re.compile(r"<!-- not run: (.+) -->")
 
 
 class Command(NamedTuple):
-    """A command as it stands on a page."""
+    """A command on a page."""
 
     page: str  # as in docs/data.md
-    line: int  # its first
-    text: str  # with its continuation lines, without a comment behind it
-    not_run: str | None  # the reason that the block's mark gives
+    line: int  # the first line
+    text: str  # with continuation lines, without a comment at the end
+    not_run: str | None  # the reason in the comment before the block
 
     @property
     def place(self) -> str:
@@ -29,7 +28,7 @@ class Command(NamedTuple):
 
 
 def pages() -> list[str]:
-    """Every page with a block of commands, README first."""
+    """Return every page with a block of commands, README first."""
     paths = [
         ROOT / "README.md",
         *sorted(ROOT.glob("docs/*.md")),
@@ -39,7 +38,7 @@ def pages() -> list[str]:
 
 
 def commands(page: str) -> list[Command]:
-    """All commands of a page, in order."""
+    """Return all commands of a page in order."""
     lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
     found, mark, number = [], None, 0
     while number < len(lines):
@@ -55,7 +54,7 @@ def commands(page: str) -> list[Command]:
 
 
 def _commands(page, first, lines, mark):
-    """Cut a block where bash would: after a line that ends a command."""
+    """Yield the commands of a block, as bash separates them."""
     start, text = first, ""
     for number, line in enumerate(lines, first):
         if not text and not line.partition("#")[0].strip():
@@ -69,6 +68,6 @@ def _commands(page, first, lines, mark):
 
 
 def complete(text: str) -> bool:
-    """Whether bash can parse the text, so that no quote or bracket is open."""
+    """Return True if bash can parse the text: no quote or bracket is open."""
     done = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
     return done.returncode == 0

@@ -1,4 +1,4 @@
-"""Fresh clones, and documented commands run in them as a reader runs them."""
+"""Runs documented commands in fresh clones, as a reader does."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from tests.docs.blocks import ROOT, Command
 
 SECONDS = 300  # for one command
 ASSIGNMENT = re.compile(r'\w+=("[^"]*"|\S*)')
-# The reader has activated .venv; there is no network, no GPU, and nothing is installed.
+# .venv is activated; there is no network and no GPU, and pip installs nothing.
 SETTINGS = {
     "CUDA_VISIBLE_DEVICES": "",
     "OMP_NUM_THREADS": "1",
@@ -25,14 +25,14 @@ SETTINGS = {
 
 
 class Clone:
-    """A clone of the repository, with what changed in the working tree since the last commit."""
+    """A clone of the repository with the uncommitted changes of the working tree."""
 
     def __init__(self, folder: Path):
         self.folder, self.assigned = folder, ""
 
     @classmethod
     def make(cls, folder: Path, archives: Path) -> "Clone":
-        """Clone into a folder, and show it the published files (or stand-ins) as ``archives``."""
+        """Clone into a folder, and link the published files or their stand-ins as ``archives``."""
         subprocess.run(["git", "clone", "-q", "--shared", ROOT, folder], check=True)
         changed = subprocess.run(
             ["git", "diff", "--binary", "HEAD"], cwd=ROOT, capture_output=True, check=True
@@ -46,11 +46,11 @@ class Clone:
         return cls(folder)
 
     def run(self, text: str) -> tuple[int, str]:
-        """Run a command; give its exit code and what it said."""
+        """Run a command; return its exit code and output."""
         if ASSIGNMENT.fullmatch(text):
             self.assigned += text + "\n"
             return 0, ""
-        # Half of the time would go into importing torch and fairseq, again and again.
+        # Forked commands need not import torch and fairseq.
         python = warm.server()
         environment = {**os.environ, **table.VARIABLES, **SETTINGS, **python.variables}
         environment["PATH"] = f"{python.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -71,14 +71,14 @@ class Clone:
         return done.returncode, done.stdout
 
     def untracked(self) -> set[str]:
-        """List what git would add, but for what the tests put there."""
+        """Return the untracked files, except those of the tests."""
         status = ["git", "status", "--porcelain"]
         done = subprocess.run(status, cwd=self.folder, capture_output=True, text=True, check=True)
         new = {line[3:] for line in done.stdout.splitlines() if line.startswith("??")}
         return new - {"archives", "published/"}
 
     def complaint(self, command: Command) -> str | None:
-        """Run a documented command; say what was wrong, if anything."""
+        """Run a documented command; return a description of its failure, or None."""
         text = table.runnable(command.page, command.text)
         code, said = self.run(text)
         if not code and "Traceback (most recent call last)" not in said:
@@ -88,7 +88,7 @@ class Clone:
 
 
 class World:
-    """Data and models that pages take for granted, each made once by its documented command."""
+    """Data and models that pages require, each made once by its documented command."""
 
     def __init__(self, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ class World:
         return lock
 
     def clone(self, folder: Path, page: str) -> Clone:
-        """Make a clone that has what a page takes for granted."""
+        """Return a new clone with the data and models that a page requires."""
         clone = Clone.make(folder, self.folder / "archives")
         for place, name in table.GIVEN.get(page, {}).items():
             made = self._made(name)
@@ -114,7 +114,7 @@ class World:
         return clone
 
     def _made(self, name: str) -> Path:
-        """Make what is needed up to this; a process that comes later finds it."""
+        """Return a folder of the world, made with all that it depends on if it does not exist."""
         kept = next(key for key in table.WORLD if f"{name}/".startswith(f"{key}/"))
         world, last = Clone(self.folder / "clone"), list(table.WORLD).index(kept)
         stamps = [self.folder / f"made {needed.replace('/', ' ')}" for needed in table.WORLD]

@@ -1,18 +1,17 @@
-"""The world that the pages' clones are taken from, shared by the processes of pytest-xdist."""
+"""Data and models that pages require, made once for all test processes."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from results import archive
 from tests.docs.clone import World
+from tests.shared import base_folder
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory) -> World:
-    base = tmp_path_factory.getbasetemp()
-    return World((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "documentation")
+    return World(base_folder(tmp_path_factory) / "documentation")
 
 
 @pytest.fixture(scope="session")

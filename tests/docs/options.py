@@ -1,4 +1,4 @@
-"""The options of every ``diverse-mha`` command, and those that a page gives them."""
+"""Reads the options of every ``diverse-mha`` command, and the options that pages use."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ _CALL = re.compile(r"(?:\bdiverse-mha |\bscripts/)([\w-]+)([^`|;&>#]*)")
 
 
 def unknown(text: str) -> Iterator[str]:
-    """Yield ``COMMAND: --option`` for each option that a command in a text does not have."""
+    """Yield ``COMMAND: --option`` for each option in a text that its command lacks."""
     for name, words in _CALL.findall(text.replace("\\\n", " ")):
         name = name.removesuffix(".sh")
         if name in cli.COMMANDS and not (name == "train" and "--config" not in words):
@@ -23,7 +23,7 @@ def unknown(text: str) -> Iterator[str]:
 
 @functools.cache
 def known(name: str) -> frozenset[str]:
-    """Return the options that a command's help shows, and fairseq's if they are passed on."""
+    """Return the options in a command's help, and fairseq's if the command passes them on."""
     help_text = io.StringIO()
     with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
         cli.run([name, "--help"])
@@ -40,6 +40,6 @@ def _fairseq() -> set[str]:
 
 
 def spans(page: str) -> list[str]:
-    """Return what a page has in backquotes, outside its blocks."""
+    """Return the inline code of a page."""
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]

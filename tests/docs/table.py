@@ -1,14 +1,14 @@
-"""What is changed in a documented command before it is run: everything is here.
+"""The changes that tests make to documented commands before they run them.
 
-``PLACEHOLDERS`` are the words that a reader fills in, ``SHORTER`` makes of a training of hours one
-of three updates, ``GIVEN`` is what a page takes for granted: data and models of other pages.
+``PLACEHOLDERS`` replaces words that a reader fills in. ``SHORTER`` reduces trainings of hours to
+three updates. ``GIVEN`` lists the data and models of other pages that a page requires.
 """
 
 import re
 
 UPDATES = 3
 
-# Words that stand for something of the reader's, for all pages and for single ones.
+# Placeholders on all pages, and on single ones.
 PLACEHOLDERS = {
     "": {
         "CHECKPOINT": "runs/toy/checkpoint_best.pt",
@@ -21,20 +21,20 @@ PLACEHOLDERS = {
         "--from FOLDER": "--from archives",
     },
     "README.md": {"DATA ...": "data/multi30k/bin"},
-    # Of another corpus there are no true alignments.
+    # The stand-in for the demo corpus has no gold alignments.
     "docs/align.md": {"--gold data/demo/raw/valid.align": "--max-tokens 2000"},
     "docs/classification.md": {
         "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published"
     },
     "results/details.md": {
         "prepare-logic.sh --from FOLDER": "prepare-logic.sh --from published",
-        # Tables of which the page runs no row at the smoke scale: there is nothing to collect.
+        # The page runs no row of these tables at the smoke scale, so there is nothing to collect.
         "--seeds 1,2,3,4,5 --collect": "--seeds 1,2,3,4,5 --dry-run",
         "--rows baseline,em --collect": "--rows baseline,em --dry-run",
         "logic --scale small --seeds 1,2 --collect": "logic --scale small --seeds 1,2 --dry-run",
     },
 }
-# Variables of the shell that a page describes in words.
+# Shell variables that a page describes in words.
 VARIABLES = {
     "model": "coda",
     "method": "hsic",
@@ -56,7 +56,7 @@ SMALLER = " ".join(
 )
 BENCHMARK = "--shape tiny --batch-tokens 200 --rounds 3 --warm-up 1"
 
-# What is put behind a command in which a pattern is found; for these the last word counts.
+# Pattern in a command, and what is appended to the command. Of a repeated option the last counts.
 SHORTER = [
     (
         r"^(\w+=\S+ )?(bash scripts/train\.sh --config|fairseq-hydra-train)",
@@ -73,7 +73,7 @@ SHORTER = [
     (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # a tenth of the figures
     (r"^python examples/head_terms\.py", "2"),
     (r"^diverse-mha prune .*--curve", "--curve 0,0.5 --by random"),
-    # A model of three updates ends no sentence before it must.
+    # After three updates a model does not end its sentences by itself.
     (r"^(bash scripts/evaluate\.sh|fairseq-generate|time fairseq-interactive)", "--max-len-b 10"),
     (r"^bash scripts/reproduce\.sh .*--scale smoke", "--rows none"),
     (r"^diverse-mha reproduce study .*--scale smoke", "--seeds 1 --rows baseline"),
@@ -86,8 +86,7 @@ SHORTER = [
     (r"^bash scripts/benchmark\.sh", BENCHMARK),
     (r"^bash scripts/check-gpu\.sh", "--help"),
 ]
-# What stands in for a part of a command: for what takes its published files only, and for what
-# the words below forbid.
+# Replacements for parts of a command that need published files or do not fit the changes above.
 INSTEAD = [
     (r"(diverse-mha translate \S+ \S+)", r"\1 --max-len-b 10"),
     (
@@ -95,20 +94,20 @@ INSTEAD = [
         "bash data-prep/prepare-own-text.sh --from archives/ptb --out data/ptb",
     ),
     (r"(reproduce .*) --jobs \d+", r"\1"),  # without effect in a dry run
-    # What is finished are the rows of the smoke scale, which come first on the page.
+    # Only rows of the smoke scale are finished; they come first on the page.
     (r"--scale small (.*--collect)", r"--scale smoke \1"),
 ]
-# Before a command.
+# Pattern in a command, and the variables set before it.
 SETTINGS = [(r"^bash scripts/quickstart\.sh", f"QUICKSTART_UPDATES={UPDATES}")]
 
-# What is made once, in this order, for the pages that take it for granted.
+# Data and models that are made once, in this order, for the pages that require them.
 TOY = "bash scripts/train.sh --config configs/multi30k_small.yaml checkpoint.save_dir=runs"
 WORLD = {
     "data/multi30k": ["bash data-prep/prepare-multi30k.sh"],
     "runs/toy": [
         f"{TOY}/toy",
         "bash scripts/evaluate.sh runs/toy/checkpoint_best.pt data/multi30k/bin --max-len-b 10",
-        # The name that a run of reproduce gives them.
+        # named as by reproduce
         "cp runs/toy/checkpoint_best.test.hyp.detok runs/toy/test.hyp.detok",
     ],
     "runs/h1": [f"{TOY}/h1 model.encoder_attention_heads=1 model.decoder_attention_heads=1"],
@@ -120,7 +119,7 @@ WORLD = {
         "for n in {0..12}; do cp data/logic/pairs/$n.tsv published/train$n; done",
     ],
 }
-# For each page, where it finds what of these.
+# Page: its paths, and the folder of WORLD that each is linked to.
 MULTI30K = {"data/multi30k": "data/multi30k"}
 GIVEN = {
     "README.md": MULTI30K,
@@ -155,11 +154,11 @@ GIVEN = {
 
 
 def runnable(page: str, text: str) -> str:
-    """Fill in a documented command, and shorten it."""
+    """Return a documented command with placeholders replaced and trainings shortened."""
     words = PLACEHOLDERS[""] | PLACEHOLDERS.get(page, {})
     for word in sorted(words, key=len, reverse=True):
         text = re.sub(rf"(?<![\w$-]){re.escape(word)}(?!\w)", words[word], text)
-    # A comment behind the command would swallow what is added.
+    # Words appended to a comment would have no effect.
     text = re.sub(r"\s+#.*$", "", text)
     joined = re.sub(r"\s*\\\n\s*", " ", text)
     for pattern, other in INSTEAD:

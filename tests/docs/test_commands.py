@@ -1,4 +1,4 @@
-"""Every command of the documentation runs, from a fresh clone and in the order of its page."""
+"""Every documented command runs in a fresh clone, in the order of its page."""
 
 import re
 import shlex
@@ -11,31 +11,29 @@ from tests.docs.options import spans, unknown
 from tests.recipes import composed
 
 PAGES = pages()
-# Reports of what was measured: their trainings and benchmarks are those of the other pages.
+# Reports of results. Their trainings and benchmarks are those of other pages.
 REPORTS = ("docs/performance.md", "results/details.md")
 
 
 def tier(page: str):
-    """The README with every change, the other pages before a release."""
+    """README is an integration test; the other pages are system tests."""
     return pytest.mark.integration if page == "README.md" else pytest.mark.system
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=tier(page)) for page in PAGES])
-def test_a_page(page, world, tmp_path):
+def test_commands_of_a_page_run(page, world, tmp_path):
     run = [command for command in commands(page) if not command.not_run]
     clone = world.clone(tmp_path / "clone", page)
     complaints = list(filter(None, map(clone.complaint, run)))
     assert not complaints, f"{len(complaints)} of {len(run)}:\n\n" + "\n\n".join(complaints)
-    assert page in REPORTS or not clone.untracked(), (
-        "what a command writes goes below runs/ or data/"
-    )
+    assert page in REPORTS or not clone.untracked(), "commands write below runs/ or data/"
 
 
 MARKED = [command for page in PAGES for command in commands(page) if command.not_run]
 
 
 @pytest.mark.parametrize("command", MARKED, ids=lambda command: command.place)
-def test_commands_that_are_not_run_name_existing_recipes_and_settings(command):
+def test_commands_that_tests_cannot_run_use_existing_recipes_and_settings(command):
     words = shlex.split(command.text.replace("\\\n", ""))
     words = [inner for word in words for inner in (shlex.split(word) if " " in word else [word])]
     words = [word.replace("${model}", "coda").replace("$model", "coda") for word in words]
@@ -49,12 +47,12 @@ def test_commands_that_are_not_run_name_existing_recipes_and_settings(command):
         assert all((ROOT / script).is_file() for script in scripts)
         return  # bash has read it
     assert (ROOT / f"configs/{name}.yaml").is_file(), command.place
-    # A sweep gives values by the comma; plugins of Hydra have settings of their own.
+    # Values of a sweep are separated by commas; Hydra's plugins have other settings.
     settings = [word.split(",")[0] for word in words if re.match(r"(?!hydra)[\w.]+=", word)]
     assert composed(name, *settings).task._name
 
 
-#: Also those without blocks. The changelog names options that went.
+#: Also pages without blocks, but not the changelog, which names removed options.
 EVERY_PAGE = ["README.md", "CONTRIBUTING.md"] + [
     str(path.relative_to(ROOT))
     for folder in ("docs", "results")
@@ -63,20 +61,20 @@ EVERY_PAGE = ["README.md", "CONTRIBUTING.md"] + [
 
 
 @pytest.mark.parametrize("page", sorted(EVERY_PAGE))
-def test_a_command_has_the_options_that_a_page_gives_it(page):
+def test_every_option_on_a_page_exists_in_its_command(page):
     said = [(f"{page}:{one.line}", one.text) for one in commands(page)]
     said += [(page, span) for span in spans(page)]
     found = [f"{place}: {option}" for place, text in said for option in unknown(text)]
     assert not found
 
 
-def test_an_option_that_a_command_does_not_have_is_found():
+def test_options_that_do_not_exist_are_detected():
     text = (
         "diverse-mha evaluate RUN --beam 4 \\\n  --no-such A && bash scripts/reproduce.sh --gpus 2"
     )
     assert list(unknown(text)) == ["evaluate: --no-such", "reproduce: --gpus"]
 
 
-def test_most_pages_have_commands_and_most_commands_are_run():
+def test_commands_are_found_and_most_are_run():
     everything = [command for page in PAGES for command in commands(page)]
     assert len(PAGES) > 10 and len(everything) > 100 and len(MARKED) < len(everything) / 4

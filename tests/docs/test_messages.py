@@ -1,4 +1,4 @@
-"""Every option that a message of the package names exists in some command."""
+"""Every option in the package's messages exists in a command."""
 
 import ast
 from pathlib import Path
@@ -18,7 +18,7 @@ SOURCES = sorted((ROOT / "diverse_mha").rglob("*.py"))
 
 
 def fairseqs() -> set[str]:
-    """Return the options of fairseq's commands, with those that this package registers."""
+    """Return the options of fairseq's commands, including those of this package."""
     from fairseq import options
     from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
     from fairseq.registry import REGISTRIES
@@ -64,6 +64,6 @@ def test_every_option_in_a_message_exists():
     assert sorted(f"{path.name}: {one}" for path, one in named if one not in own) == []
 
 
-def test_an_option_that_does_not_exist_is_found(tmp_path):
+def test_an_option_that_does_not_exist_is_detected(tmp_path):
     (tmp_path / "x.py").write_text('def f():\n    raise ValueError(f"{1}; give --moses-language")')
     assert OPTION.findall(messages(tmp_path / "x.py")) == ["--moses-language"]

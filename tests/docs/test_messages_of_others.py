@@ -1,4 +1,4 @@
-"""Messages on docs/errors.md are those that the installed packages print."""
+"""Messages of other packages on docs/errors.md are verbatim."""
 
 import argparse
 import importlib
@@ -24,8 +24,8 @@ def test_messages_are_in_the_sources(message, module):
     assert message in inspect.getsource(importlib.import_module(module))
 
 
-def test_argparse_calls_a_union_not_callable():
-    """As fairseq's options are unions in Python 3.14."""
+def test_argparse_rejects_union_types_as_not_callable():
+    """In Python 3.14 the types of fairseq's options are unions."""
     with pytest.raises((ValueError, TypeError)) as error:
         argparse.ArgumentParser().add_argument("--x", type=str | None)
     assert str(error.value) == "str | None is not callable"

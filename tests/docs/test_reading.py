@@ -1,4 +1,4 @@
-"""Pages are short enough to read, and their links lead somewhere."""
+"""Pages are short enough to read, and their links work."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.docs.blocks import ROOT
 
-#: Words a page, as ``wc -w`` counts them.
+#: Maximum words of a page, counted as by ``wc -w``.
 WORDS = {
     "README.md": 700,
     "docs/README.md": 380,
@@ -38,8 +38,8 @@ WORDS = {
     "docs/analysis.md": 1450,
 }
 TOTAL = 23_000
-LONGEST = 35  # words a sentence
-DECIMALS = 2  # most decimal numbers in a paragraph, outside tables and code
+LONGEST = 35  # words in a sentence
+DECIMALS = 2  # decimal numbers in a paragraph, outside tables and code
 ALL = [page for folder in (".", "docs", "results") for page in sorted((ROOT / folder).glob("*.md"))]
 
 
@@ -48,7 +48,7 @@ def text_of(name: str) -> str:
 
 
 def paragraphs(text: str) -> list[str]:
-    """Give paragraphs and items of lists, without code, tables, headings and comments."""
+    """Return paragraphs and list items, without code, tables, headings and comments."""
     text = re.sub(r"^```.*?^```$|<!--.*?-->|<img.*?>", "\n", text, flags=re.M | re.S)
     text = re.sub(r"^(\||#| {4}).*$", "\n", text, flags=re.M)
     text = re.sub(r"^ *([-*]|\d+\.) ", "\n", text, flags=re.M)
@@ -56,13 +56,13 @@ def paragraphs(text: str) -> list[str]:
 
 
 def sentences(paragraph: str) -> list[str]:
-    """Cut a paragraph after full stops, question marks and colons before a new sentence."""
+    """Split a paragraph into sentences."""
     plain = re.sub(r"\]\([^)]*\)|\*\*", "", paragraph).replace("et al.", "et al")
     return re.split(r"(?<=[.?!:])\s+(?=[A-Z`\[(*\"])", plain)
 
 
 def anchors(text: str) -> set[str]:
-    """Give the anchors of a page's headings as GitHub makes them."""
+    """Return the anchors that GitHub gives a page's headings."""
     heads = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
@@ -72,12 +72,12 @@ def test_a_page_is_within_its_budget(name):
     assert len(text_of(name).split()) <= WORDS[name]
 
 
-def test_the_budgets_of_all_pages_are_within_the_total():
+def test_the_budgets_of_all_pages_add_up_to_at_most_the_total():
     assert sum(WORDS.values()) <= TOTAL
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_a_sentence_is_short_and_a_paragraph_has_few_figures(name):
+def test_sentences_are_short_and_paragraphs_have_few_numbers(name):
     for paragraph in paragraphs(text_of(name)):
         for sentence in sentences(paragraph):
             assert len(sentence.split()) <= LONGEST, sentence
@@ -86,7 +86,7 @@ def test_a_sentence_is_short_and_a_paragraph_has_few_figures(name):
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page):
+def test_every_link_has_a_target(page):
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if not target.startswith("http"):
@@ -101,7 +101,7 @@ INTERVAL = re.compile(r"\[([+-]?\d+\.\d+),\s+([+-]?\d+\.\d+)\]")
 
 @pytest.mark.parametrize("name", ["README.md", "docs/which-method.md"])
 def test_a_quoted_interval_appears_in_the_results(name):
-    # Results may have more digits, and the other sign where the text names the better system.
+    # The results may have more digits. The sign is reversed where the text compares the other way.
     text = text_of("docs/results.md") + text_of("results/details.md")
     found = [(float(low), float(high)) for low, high in INTERVAL.findall(text)]
     known = [*found, *((-high, -low) for low, high in found)]

@@ -1,4 +1,4 @@
-"""The published runs make the figures of the pages, and a wrong figure is found."""
+"""Figures on the pages equal those of the published runs."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ NOWHERE = ROOT / "no reference"
 
 @pytest.fixture
 def some(published, tmp_path):
-    """A folder with four of the runs, of which one has other test sets, too."""
+    """Folder with four published runs, one of them with further test sets."""
     baselines = [f"multi30k.de-en.baseline.seed{seed}" for seed in (7, 6)]
     for name in ("ptb.hsic.seed1", "logic.disagreement_em_routing.seed1", *baselines):
         (folder,) = published.glob(f"small/runs/{name}.*")
@@ -23,12 +23,12 @@ def some(published, tmp_path):
     return tmp_path / "some"
 
 
-def test_pages_and_csv_files_say_what_the_runs_say(published):
+def test_pages_and_csv_files_agree_with_the_published_runs(published):
     study = tables.Study(NOWHERE)
     assert tables.check_all(study, published) == [] and len(study.runs) == 149
 
 
-def test_a_changed_figure_is_found(published, monkeypatch, tmp_path):
+def test_a_changed_figure_is_detected(published, monkeypatch, tmp_path):
     for module, name, old, new in (
         (tables, "DETAILS", "| 40.89 41.85 41.03", "| 40.89 41.86 41.03"),
         (tables, "DETAILS", "| +0.028 [+0.018, +0.037] |", "| +0.028 [+0.018, +0.038] |"),
@@ -62,13 +62,13 @@ def test_a_changed_figure_is_found(published, monkeypatch, tmp_path):
     ]
 
 
-def test_packing_gives_the_same_bytes_and_all_that_a_table_needs(some, tmp_path):
+def test_packed_runs_unpack_to_the_same_bytes_and_pack_the_same(some, tmp_path):
     packed = archive.pack(archive.read_runs(some))
     (tmp_path / "runs.tar.xz").write_bytes(packed)
     archive.unpack(tmp_path / "again", tmp_path / "runs.tar.xz")
     for path in (path for path in some.rglob("*") if path.is_file()):
         assert (tmp_path / "again" / path.relative_to(some)).read_bytes() == path.read_bytes()
-    raw = archive.read_runs(some)[1].folder  # as a training and an analysis leave it
+    raw = archive.read_runs(some)[1].folder  # a run folder before packing
     (raw / "checkpoint_best.pt").write_bytes(b"large")
     log, (heads,) = raw / "train.log", raw.glob("heads.*")
     lines = log.read_text().splitlines(keepends=True)
@@ -80,7 +80,7 @@ def test_packing_gives_the_same_bytes_and_all_that_a_table_needs(some, tmp_path)
     assert archive.pack(archive.read_runs(some)) == packed
 
 
-def test_unpacking_leaves_the_runs_that_are_there(tmp_path, capsys):
+def test_unpacking_does_not_replace_existing_runs(tmp_path, capsys):
     assert tables.main(["--unpack", str(tmp_path)]) == 0
     (own,) = tmp_path.glob("small/runs/multi30k.de-en.baseline.seed6.*")
     (own / "result.json").write_text("mine")
@@ -91,11 +91,11 @@ def test_unpacking_leaves_the_runs_that_are_there(tmp_path, capsys):
     assert capsys.readouterr().out.endswith("148 were there and are left\n")
 
 
-def test_pictures_show_every_row_by_its_seeds():
+def test_learning_curves_show_every_seed_of_a_row():
     rows = tables.Study(NOWHERE).rows("to-the-end")
     picture = figures.learning_curves({label: rows[label] for label in ("Baseline", "CODA")})
     assert [axis.get_title() for axis in picture.axes] == ["Baseline", "CODA"]
-    _, *curves = picture.axes[1].lines  # the first is the zero
+    _, *curves = picture.axes[1].lines  # the first line marks zero
     assert len(curves) == len(rows["CODA"]) == 3
     text = archive.CURVES.read_text(encoding="utf-8")
 
@@ -112,7 +112,7 @@ def test_a_folder_without_runs_is_refused(some):
         archive.write(some / "small", NOWHERE)
 
 
-def test_rows_that_differ_are_named(tmp_path):
+def test_a_row_missing_from_the_runs_is_reported(tmp_path):
     lines = archive.RUNS.read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "runs.csv").write_text("".join(x for x in lines if ",ptb,all-three," not in x))
     line, *_ = tables.check(tables.Study(NOWHERE, tmp_path / "runs.csv"), "ptb")

@@ -1,1 +1,1 @@
-"""Tests of the papers' tables and of the recipes."""
+"""Tests of the papers' tables and figures."""

@@ -1,4 +1,4 @@
-"""What the tests of the tables share."""
+"""Fixtures for tests of tables, with a stand-in for their commands."""
 
 import json
 
@@ -8,13 +8,13 @@ from diverse_mha.common.errors import UserError
 from experiments.papers import Experiment
 from experiments.runs import Place, plan
 
-#: What a training leaves that has not ended.
+#: Log of an unfinished training.
 LOG = '{"epoch": 1, "ups": "2.0", "num_updates": "5"}\n' * 2
 DONE = "done training in 3.0 seconds\n"
 
 
 class Ended:
-    """A command that has ended."""
+    """A finished command."""
 
     code = 0
 
@@ -23,7 +23,7 @@ class Ended:
 
 
 class Stand:
-    """Stands in for the commands: a run leaves a log and a score."""
+    """Stand-in for the commands: a run writes a log and a score."""
 
     def __init__(self, failing="no such name"):
         self.started, self.failing = [], failing
@@ -55,7 +55,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def runs(place):
-    """Four runs, and the data that they are trained on."""
+    """Four runs, whose training data exists."""
     methods = ("baseline", "drophead", "hsic", "orthogonality")
     found = [plan(Experiment("ptb", method=method), "smoke") for method in methods]
     data = found[0].data(place)

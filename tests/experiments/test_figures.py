@@ -1,4 +1,4 @@
-"""The papers' figures from made-up numbers: every kind is drawn, and its points are written."""
+"""The papers' figures, drawn from made-up numbers."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ DRAWN = {(t.paper, t.name): t for items in PAPERS.values() for t in items.values
 
 
 def model(name, seed, layers=2, heads=4):
-    """An entry as ``diverse-mha analyze`` writes it."""
+    """Return an entry of a model in the output of ``diverse-mha analyze``."""
     random = np.random.default_rng(seed)
 
     def layer():
@@ -46,7 +46,7 @@ def model(name, seed, layers=2, heads=4):
 
 
 def request_of(table):
-    """What a figure of the papers would draw, with made-up numbers."""
+    """Return a request for a figure of the papers with made-up numbers."""
     rows = [
         RowData(
             row.name,
@@ -60,7 +60,7 @@ def request_of(table):
     return Request(table.name, table.title, "made up", rows, table.panels, table.axis)
 
 
-def test_every_figure_of_the_papers_is_there():
+def test_every_figure_of_the_papers_has_a_table():
     expected = [("li2021", 3), ("li2021", 4)]
     expected += [("yun2021", n) for n in (1, 2, 3, 4)] + [("zheng2021", n) for n in (2, 3, 4, 5, 6)]
     assert sorted(DRAWN) == [(paper, f"figure-{n}") for paper, n in expected]
@@ -72,7 +72,7 @@ def test_every_figure_of_the_papers_is_there():
 
 @pytest.mark.parametrize("key", [k for k, t in DRAWN.items() if t.draw not in figures.RUNS_MODELS],
                          ids="-".join)  # fmt: skip
-def test_a_figure_is_drawn_with_its_points(key, tmp_path):
+def test_a_figure_is_drawn_and_its_points_are_written(key, tmp_path):
     table = DRAWN[key]
     files = figures.draw(table.draw, request_of(table), tmp_path)
     pictures = [path for path in files if path.suffix == ".png"]
@@ -82,13 +82,13 @@ def test_a_figure_is_drawn_with_its_points(key, tmp_path):
             assert min(picture.size) > 200
         assert path.stat().st_size < 100_000
         drawing = path.with_suffix(".svg").read_text()
-        assert drawing.startswith("<?xml") and "<!-- " in drawing  # texts stand as comments
+        assert drawing.startswith("<?xml") and "<!-- " in drawing  # texts are in comments
         assert "made up" in drawing, "the caption is drawn"
         points = [*csv.reader(io.StringIO(path.with_suffix(".points.csv").read_text()))]
         assert len(points) > 1 and len({len(line) for line in points}) == 1
 
 
-def test_points_are_the_numbers_drawn(tmp_path):
+def test_written_points_are_the_numbers_in_the_figure(tmp_path):
     table = DRAWN["zheng2021", "figure-3"]
     figures.draw(table.draw, request_of(table), tmp_path)
     first = [*csv.DictReader((tmp_path / "figure-3.points.csv").open())][0]
@@ -123,7 +123,7 @@ def test_rows_without_results_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("paper", "figure", "rows"), [("yun2021", 1, "1h,8h"), ("li2021", 3, "none,out")]
 )
-def test_figures_that_run_the_models_are_made_by_one_command(paper, figure, rows, tmp_path):
+def test_one_command_trains_models_and_draws_their_figure(paper, figure, rows, tmp_path):
     name = f"figure-{figure}"
     words = ["--scale", "smoke", "--rows", rows, "--updates", "2", "--out", tmp_path]
     done = run("diverse_mha.cli", "reproduce", paper, name, *words, cwd=tmp_path)

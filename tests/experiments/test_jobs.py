@@ -1,4 +1,4 @@
-"""Tasks side by side: how many at a time, failures, signals."""
+"""Parallel tasks: their number, failures and signals."""
 
 import os
 import signal
@@ -17,26 +17,26 @@ def bash(script, log):
     return start_logged(Step("run", ("bash", "-c", script)), log)
 
 
-def test_two_run_at_a_time_in_their_order(tmp_path):
+def test_two_tasks_run_at_a_time_in_order(tmp_path):
     def meet(name, other):
         script = f"touch {name}; for i in $(seq 400); do [[ -e {other} ]] && exit; sleep 0.05; done"
         command = bash(f"cd {tmp_path}; {script}; touch failed", tmp_path / "log")
         yield command
         assert command.code == 0
 
-    # The first two wait for each other; the third begins only when one of them is gone.
+    # The first two wait for each other. The third starts when one of them has ended.
     pairs = (("a", "b"), ("b", "a"), ("c", "a"))
     side_by_side((meet(*pair) for pair in pairs), 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "log"]
 
 
-class MistakeOfOurs(Exception):
-    """What no task expects."""
+class UnexpectedError(Exception):
+    """An error that no task handles."""
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-@pytest.mark.parametrize("raised", [Interrupted, MistakeOfOurs])
-def test_a_signal_and_a_mistake_end_every_command_and_its_children(tmp_path, raised, jobs):
+@pytest.mark.parametrize("raised", [Interrupted, UnexpectedError])
+def test_a_signal_or_an_error_ends_all_commands_and_their_children(tmp_path, raised, jobs):
     names = "ab" if jobs > 1 else "a"
     let_go = []
 
@@ -50,8 +50,8 @@ def test_a_signal_and_a_mistake_end_every_command_and_its_children(tmp_path, rai
     def wait_and_fail():
         while not all((tmp_path / other).exists() for other in names):
             yield None
-        if raised is MistakeOfOurs:
-            raise MistakeOfOurs
+        if raised is UnexpectedError:
+            raise UnexpectedError
         os.kill(os.getpid(), signal.SIGTERM)
         yield None
 
@@ -66,7 +66,7 @@ def test_a_signal_and_a_mistake_end_every_command_and_its_children(tmp_path, rai
         assert ends(int((tmp_path / name).read_text()))
 
 
-def test_one_failure_leaves_the_others_and_finished_runs_are_not_run_again(place, runs, capfd):
+def test_other_runs_go_on_after_a_failure_and_finished_runs_are_not_repeated(place, runs, capfd):
     start = Stand(failing="drophead")
     found = Runner(place, jobs=2, start=start).run_all(runs)
     assert set(found) == {runs[0], runs[2], runs[3]}

@@ -1,4 +1,4 @@
-"""Experiments become runs: settings, names, which cells share one, and the best checkpoint."""
+"""From experiments to runs: settings, names, shared runs and the best checkpoint."""
 
 from dataclasses import replace
 
@@ -14,22 +14,24 @@ def runs(paper, table, scale="smoke", **choices):
     return list(dict.fromkeys(run for need in needs for run in need.runs))
 
 
-def test_tables_share_the_runs_they_have_in_common():
+def test_tables_share_runs_of_the_same_experiment():
     first, second = runs("li2018", "1"), runs("li2018", "2")
     assert len(first) == 7 and len(second) == 5
-    assert len(set(first) & set(second)) == 2, "the baseline, and output on the encoder"
+    assert len(set(first) & set(second)) == 2, (
+        "the baseline, and output disagreement in the encoder"
+    )
     assert set(runs("li2018", "4")) <= set(first) and set(runs("li2018", "5")) <= set(first)
     # Aggregation of Table 5 is the row "1+2" of Table 4.
     assert set(runs("li2021", "4")) & set(runs("li2021", "5", "smoke"))
-    # One corpus stands for two of the papers', into German or out of it.
+    # At the small scale, one corpus replaces two of the papers', in either direction.
     into = plan(Experiment("wmt14_en_de"), "small")
     assert into == plan(Experiment("iwslt17_de_en", reverse=True), "small")
-    # 8 heads at the full width is what Base is.
+    # Base has 8 heads and this width.
     base = plan(Experiment("iwslt17_de_en"), "paper")
     assert plan(Experiment("iwslt17_de_en", width=512, heads=8), "paper") == base
 
 
-def test_bfloat16_is_another_run_of_the_same_experiment():
+def test_an_experiment_in_bfloat16_is_a_separate_run():
     (plain, *_), (brief, *_) = runs("li2018", "1"), runs("li2018", "1", bf16=True)
     assert lookup(plain.composed, "common.bf16") is None
     assert lookup(brief.composed, "common.bf16") is True
@@ -38,16 +40,16 @@ def test_bfloat16_is_another_run_of_the_same_experiment():
     assert plain != brief and plain.key != brief.key
     for bf16 in (True, False):
         run, *_ = runs("li2018", "1", "paper", bf16=bf16)
-        assert lookup(run.composed, "common.fp16") is False, "instead of the recipe's float16"
+        assert lookup(run.composed, "common.fp16") is False, "replaces the recipe's float16"
         assert bool(lookup(run.composed, "common.bf16")) is bf16
 
 
-def test_no_two_rows_are_the_same_run_unless_the_papers_are():
+def test_different_rows_are_different_runs():
     for paper, table, count in (("yun2021", "5", 10), ("li2021", "3", 7), ("zheng2021", "4", 4)):
         assert len(runs(paper, table)) == count
 
 
-def test_a_name_tells_the_choices_and_a_change_of_any_changes_the_key():
+def test_a_run_name_has_its_choices_and_its_key_changes_with_any_setting():
     experiment = Experiment("wmt17_zh_en", method="disagreement_output")
     run = plan(experiment, "small")
     assert run.name == f"multi30k_small.de-en.disagreement_output.seed1.{run.key}"
@@ -64,25 +66,25 @@ def test_a_name_tells_the_choices_and_a_change_of_any_changes_the_key():
     assert len({other.key for other in [run, *others]}) == len(others) + 1
 
 
-def test_the_paper_scale_is_evaluated_as_its_recipe_states():
+def test_the_paper_scale_is_evaluated_as_in_its_recipe():
     run = plan(Experiment("wmt14_en_de_google", method="coda"), "paper")
     words = ("--beam", "4", "--lenpen", "0.6", "--compound-split")
     assert (run.pipeline.options, run.pipeline.average) == (words, 10)
     assert (run.corpus, run.languages) == ("wmt14-en-de-google", ("en", "de"))
-    # Published runs are known by these names.
+    # Published runs have these keys.
     assert run.key == "6fef1669"
     logic = plan(Experiment("logic"), "small")
     assert logic.key == "e5001eab" and logic.corpus == "logic"
 
 
-def test_logic_at_the_scale_of_the_paper_has_the_published_pairs():
+def test_logic_at_paper_scale_uses_the_published_pairs():
     run = plan(Experiment("logic"), "paper")
     assert "--published" in run.pipeline.prepare and run.corpus == "logic-published"
     generated = replace(run.pipeline, prepare=("prepare-logic.sh",))
     assert fingerprint(run.composed, generated, "logic") != run.key
 
 
-def test_settings_reach_the_composed_recipe():
+def test_settings_of_an_experiment_are_in_its_composed_recipe():
     run = plan(
         Experiment("wmt14_en_de", size="big", method="disagreement_em_routing"), "paper", seed=3
     )
@@ -101,7 +103,7 @@ def test_settings_reach_the_composed_recipe():
     assert lookup(run.composed, "model.decoder_ffn_embed_dim") == 64
 
 
-def test_coda_recipes_give_plain_baselines():
+def test_baselines_of_coda_recipes_have_no_coda():
     for corpus, scale in (("wiki103", "paper"), ("wiki103", "small"), ("iwslt14_de_en", "paper")):
         size = "iwslt" if corpus == "iwslt14_de_en" else "base"
         run = plan(Experiment(corpus, size=size), scale)
@@ -109,7 +111,7 @@ def test_coda_recipes_give_plain_baselines():
         assert lookup(run.composed, "model.logits") == "none"
 
 
-def test_the_effective_batch_is_kept_whatever_the_number_of_gpus():
+def test_the_effective_batch_does_not_depend_on_the_number_of_gpus():
     whole = plan(Experiment("ptb"), "small")
     for batches in (1, 2, 8, 16, 12):
         composed = {"optimization": {"update_freq": [batches]}}
@@ -123,7 +125,7 @@ def test_the_effective_batch_is_kept_whatever_the_number_of_gpus():
         assert run.gpus(8) == expected[batches]
 
 
-def test_a_trial_averages_nothing_and_is_another_run():
+def test_a_shorter_run_averages_no_checkpoints_and_has_another_key():
     whole, trial = (
         plan(Experiment("wmt14_en_de_google"), "paper"),
         plan(Experiment("wmt14_en_de_google"), "paper", updates=20),
@@ -132,15 +134,15 @@ def test_a_trial_averages_nothing_and_is_another_run():
     assert trial.pipeline.average == 0 and trial.key != whole.key
 
 
-def test_a_validation_that_is_no_number_is_not_the_best():
+def test_a_validation_loss_of_nan_is_never_the_best():
     run = plan(Experiment("ptb"), "smoke")
     scored = [{"loss": loss, "ppl": 2**loss} for loss in (float("nan"), 5.0, 4.0, float("nan"))]
     assert best_validation(run, scored) == scored[2]
     assert best_validation(run, scored[:1]) is None
 
 
-def test_of_validations_alike_the_last_chose_the_checkpoint():
-    """Also where the score goes up; what else they report differs."""
+def test_the_last_of_equal_validations_is_the_best():
+    """For losses and for maximised scores, as fairseq chooses its best checkpoint."""
     scored = [{"loss": 6.818, "ppl": ppl} for ppl in (112.83, 112.81)] + [{"loss": 7.0, "ppl": 128}]
     assert best_validation(plan(Experiment("ptb"), "smoke"), scored) == scored[1]
     up = {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": True}

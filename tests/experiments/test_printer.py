@@ -1,4 +1,4 @@
-"""Tables as text: numbers beside the paper's, seeds, and every format."""
+"""Formats of tables, with the papers' numbers beside ours."""
 
 import csv
 import io
@@ -45,21 +45,21 @@ def layout():
     return lay_out(TABLE, FILLED, Choices("smoke"), results)
 
 
-def test_numbers_stand_side_by_side(layout):
+def test_the_papers_numbers_are_beside_ours(layout):
     assert layout.headings == HEADINGS
-    # Mean 5 and standard deviation sqrt(2) of 4 and 6.
+    # 4 and 6 have mean 5 and standard deviation sqrt(2).
     base = ("Base", "2.00", "5.00 ± 1.41", "24.13", "31.00 ± 1.41", "88.00M", "5.99M")
     assert layout.lines == (base, ("+ Out_1", "1.50", "4.00", "24.78", "-", "", ""))
 
 
-def test_a_column_without_a_published_number_is_ours_alone():
+def test_a_measure_without_published_numbers_has_one_column():
     filled = [(TABLE.rows[0], [*FILLED[0][1][:2], Number("parameters", None, (9e6,))])]
     found = lay_out(TABLE, filled, Choices("small"))
     assert found.headings[-3:] == ("BLEU, paper", "BLEU, ours", "parameters, ours")
     assert found.lines[0][-1] == "9.00M"
 
 
-def test_smoke_says_what_its_numbers_are_worth(layout):
+def test_notes_say_how_far_numbers_can_be_compared(layout):
     assert SMOKE in layout.notes and "mean nothing" in SMOKE
     for text in (to_text(layout), to_markdown(layout), to_latex(layout, "tab:t")):
         assert "mean nothing" in text
@@ -73,14 +73,14 @@ def test_smoke_says_what_its_numbers_are_worth(layout):
     assert "Ours: mean and standard deviation over 1 to 2 seeds." in layout.notes
 
 
-def test_csv_reads_back_and_markdown_has_as_many_cells(layout):
+def test_csv_and_markdown_have_all_cells(layout):
     rows = list(csv.reader(io.StringIO(to_csv(layout))))
     assert tuple(rows[0]) == HEADINGS and [tuple(row) for row in rows[1:]] == list(layout.lines)
     lines = [line for line in to_markdown(layout).splitlines() if line.startswith("|")]
     assert len(lines) == 4 and {line.count("|") for line in lines} == {len(HEADINGS) + 1}
 
 
-def test_latex_escapes_and_has_as_many_cells(layout):
+def test_latex_has_all_cells_escaped(layout):
     text = to_latex(layout, "tab:li2018-table-9")
     assert r"\label{tab:li2018-table-9}" in text and text.count(r"\midrule") == 1
     assert r"100\% made up" in text and r"+ Out\_1" in text and r"$\pm$" in text
@@ -89,7 +89,7 @@ def test_latex_escapes_and_has_as_many_cells(layout):
     assert r"\begin{tabular}{l" + "r" * (len(HEADINGS) - 1) + "}" in text
 
 
-def test_all_files_are_written(layout, tmp_path):
+def test_a_table_is_written_in_four_formats(layout, tmp_path):
     files = write_all(layout, tmp_path / "new", "t", to_json(layout, FILLED))
     assert sorted(path.name for path in files) == ["t.csv", "t.json", "t.md", "t.tex"]
     numbers = json.loads((tmp_path / "new/t.json").read_text())["rows"]

@@ -1,4 +1,4 @@
-"""Rehearsals: which models are one, and the smallest of them."""
+"""Rehearsals of the paper scale."""
 
 import csv
 
@@ -17,7 +17,7 @@ def paper_runs():
                 yield from need.runs
 
 
-def test_equal_models_are_rehearsed_once():
+def test_models_of_equal_size_are_rehearsed_once():
     runs = list(dict.fromkeys(paper_runs()))
     groups = list(shapes(runs))
     assert sorted(run.name for _, group in groups for run in group) == sorted(r.name for r in runs)

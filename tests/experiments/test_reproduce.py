@@ -1,4 +1,4 @@
-"""The command: listing, dry runs, refusals."""
+"""``diverse-mha reproduce``: list, dry runs and errors."""
 
 import shlex
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_dry_run_prints_commands_for_eight_gpus(capsys, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_and_corpora_go_where_one_stands(capsys, tmp_path, monkeypatch):
+def test_runs_and_corpora_are_written_below_the_current_folder(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     reproduce("yun2021", "7", "--scale", "small", "--dry-run", "--rows", "baseline")
     out = capsys.readouterr().out
@@ -52,8 +52,8 @@ def test_runs_and_corpora_go_where_one_stands(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("scale", ["small", "smoke"])
-def test_without_gpus_the_commands_say_so(scale, capsys, monkeypatch):
-    """Else fairseq takes all that are there."""
+def test_commands_without_gpus_have_cpu_options(scale, capsys, monkeypatch):
+    """Without them fairseq would use all GPUs of the machine."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8 if scale == "smoke" else 0)
     reproduce("yun2021", "7", "--scale", scale, "--dry-run")
     out = capsys.readouterr().out.splitlines()
@@ -65,13 +65,13 @@ def test_without_gpus_the_commands_say_so(scale, capsys, monkeypatch):
     assert not any("--processes" in line for line in out)
 
 
-def test_zheng_et_al_average_and_split_compounds_on_the_gpus_there_are(capsys, monkeypatch):
+def test_zheng_et_al_average_checkpoints_and_split_compounds(capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     reproduce("zheng2021", "2", "--scale", "paper", "--dry-run")
     lines = capsys.readouterr().out.splitlines()
     runs = [shlex.split(line)[2:] for line in lines if "scripts/run.sh" in line]
-    assert runs[0][:3] == ["wmt14_en_de_google", "--processes", "4"], "which divides the batch"
-    assert runs[1][:3] == ["iwslt14_de_en", "--processes", "2"], "it has two batches"
+    assert runs[0][:3] == ["wmt14_en_de_google", "--processes", "4"], "4 divides the batch"
+    assert runs[1][:3] == ["iwslt14_de_en", "--processes", "2"], "an update has two batches"
     told = [values(words) for words in runs]
     averages = [one for one in told if (one["average"], one["average_by"]) == (10, "update")]
     assert len(told) == 4 and len(averages) == 2
@@ -80,18 +80,20 @@ def test_zheng_et_al_average_and_split_compounds_on_the_gpus_there_are(capsys, m
     assert all(Path(one["model"]).name == "averaged.pt" for one in averages)
 
 
-def test_bleu_is_the_one_with_compounds_split_where_there_is_one():
+def test_bleu_with_split_compounds_is_preferred():
     test = {"tokenised_bleu": 27.0, "tokenised_signature": "tok:none"}
     assert MEASURES["bleu"].read({"scores": {"test": test}}) == 27.0
     test |= {"compound_split_bleu": 27.4, "sacrebleu": 26.0}
     assert summary({"scores": {"test": test}}).startswith("BLEU 27.40")
 
 
-def test_dry_run_measures_heads_where_a_cell_asks_for_it(capsys):
+def test_dry_run_has_the_analyses_that_cells_need(capsys):
     reproduce("yun2021", "2", "--scale", "small", "--dry-run", "--rows", "enc-self")
     lines = [line for line in capsys.readouterr().out.splitlines() if "cli analyze" in line]
     assert len(lines) == 5 and all("--against runs/reproduce/small/runs/" in x for x in lines)
-    assert all(".seed2." in line.partition("--against")[2] for line in lines), "never with itself"
+    assert all(".seed2." in line.partition("--against")[2] for line in lines), (
+        "not the model itself"
+    )
 
 
 @pytest.mark.integration
@@ -105,7 +107,7 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
     assert all(job.setting("task", "data") for job in jobs)
     folders = [job.setting("checkpoint", "save_dir") for job in jobs]
     assert all(folders)
-    assert len(set(folders)) == len(folders), "no run is listed twice"
+    assert len(set(folders)) == len(folders), "every run has its own folder"
 
 
 @pytest.mark.parametrize(
@@ -140,14 +142,14 @@ def test_mistakes_are_refused_in_one_line(words, message, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_collecting_nothing_writes_nothing(tmp_path, capsys):
+def test_collect_without_finished_runs_writes_nothing(tmp_path, capsys):
     words = ["li2018", "1", "--scale", "smoke", "--collect", "--out", str(tmp_path / "out")]
     assert reproduce(*words) == 1
     assert "nothing is finished yet" in capsys.readouterr().out
     assert not list(tmp_path.rglob("*.md"))
 
 
-def test_a_plugin_is_handed_on_to_every_command(tmp_path, monkeypatch, capsys):
+def test_user_dir_is_passed_to_every_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "handed").mkdir()
     (tmp_path / "handed/__init__.py").write_text("import diverse_mha\n")

@@ -1,4 +1,4 @@
-"""The runner: skipping, failing, sharing, locking; with commands that cost nothing."""
+"""The runner of experiments, with a stand-in for its commands."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from experiments.scales import CORPORA
 from tests.experiments.conftest import DONE, LOG, Ended
 
 
-def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, start, capsys):
+def test_finished_runs_are_skipped_and_their_results_are_complete(place, runs, start, capsys):
     first = Runner(place, start=start).run_all(runs[:1])
     assert start.names == ["run"]
     again = Runner(place, start=start).run_all(runs[:1])
@@ -28,9 +28,7 @@ def test_finished_runs_are_skipped_and_the_result_is_whole(place, runs, start, c
     assert command.startswith("bash scripts/run.sh demo_lm ")
 
 
-def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
-    place, monkeypatch, capsys
-):
+def test_averaged_checkpoints_are_removed_when_the_run_is_finished(place, monkeypatch, capsys):
     recipe = replace(CORPORA["multi30k"]["small"], settings={"scoring.average": 10})
     monkeypatch.setitem(CORPORA["multi30k"], "small", recipe)
     run = plan(Experiment("multi30k"), "small")
@@ -52,20 +50,20 @@ def test_the_checkpoints_of_an_average_are_removed_once_the_run_is_finished(
     assert left == ["averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"]
 
 
-def test_collecting_trains_nothing(place, runs, start, capsys):
+def test_collect_trains_nothing(place, runs, start, capsys):
     Runner(place, start=start).run_all(runs[:1])
     found = Runner(place, collect=True, start=start).run_all(runs)
     assert list(found) == runs[:1] and start.names == ["run"]
     assert "1 of 4 runs are finished" in capsys.readouterr().out
 
 
-def test_collecting_measures_nothing_and_takes_what_was_measured(place, runs, start):
+def test_collect_uses_existing_measurements_and_makes_none(place, runs, start):
     needs = [Need(run, {"measures": "jsd"}) for run in runs[:2]]
     there, checkpoint = needs[0].file(place), runs[0].model(place)
     there.parent.mkdir(parents=True)
     there.write_text("{}")
     checkpoint.touch()
-    os.utime(checkpoint, (there.stat().st_mtime + 60,) * 2)  # as cp -r may leave them
+    os.utime(checkpoint, (there.stat().st_mtime + 60,) * 2)  # cp -r may change the order of times
     runner = Runner(place, collect=True, start=start)
     runner.measure(needs)
     assert start.names == [] and [runner.heads(need) for need in needs] == [{}, None]
@@ -73,7 +71,7 @@ def test_collecting_measures_nothing_and_takes_what_was_measured(place, runs, st
     assert start.names == ["analyze"], "a checkpoint that has changed is measured again"
 
 
-def test_a_run_that_another_process_holds_is_left_alone(place, runs, start, capsys):
+def test_a_run_locked_by_another_process_is_skipped(place, runs, start, capsys):
     folder = runs[0].folder(place.out)
     folder.mkdir(parents=True)
     with open(folder / ".lock", "w") as lock:
@@ -86,7 +84,7 @@ def test_a_run_that_another_process_holds_is_left_alone(place, runs, start, caps
     ("end", "code"),
     [("kill -9 $$", r"137 \(SIGKILL\)"), ("exit 3", "3"), ("exit 255", "255")],
 )
-def test_what_a_failed_command_said_is_told(tmp_path, end, code):
+def test_the_error_of_a_failed_command_is_reported(tmp_path, end, code):
     script = f"echo first; echo error: the reason; echo last; {end}"
     log = tmp_path / "log"
     log.write_text("$ an earlier start\nerror: its reason\n")

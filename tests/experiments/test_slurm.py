@@ -1,4 +1,4 @@
-"""What ``--slurm`` submits and collects; with a stand-in for the queue."""
+"""Jobs that ``--slurm`` submits and results that it collects, with a stand-in for the queue."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from experiments.runner import Runner
 from experiments.slurm import SlurmRunner, queued_jobs, read_options
 
 
-def test_missing_runs_are_submitted_and_given_again_collected(place, runs, start, capsys):
+def test_missing_runs_are_submitted_and_finished_ones_collected(place, runs, start, capsys):
     Runner(place, start=start).run_all(runs[:1])
     states, given = {}, []
 
@@ -53,7 +53,7 @@ def test_wrong_options_are_refused(options, said, tmp_path):
     }
 
 
-def test_without_slurm_one_line_says_so(monkeypatch, tmp_path):
+def test_a_machine_without_slurm_is_reported_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="--slurm: there is no squeue here; give the command on"):
         queued_jobs()

@@ -1,4 +1,4 @@
-"""What a study adds to its table: seeds, differences, corrected p-values."""
+"""Tests of a study's rows against its baseline."""
 
 import random
 from dataclasses import replace
@@ -14,7 +14,7 @@ from experiments.printer import SMALL, SMOKE, lay_out
 
 TABLE = PAPERS["study"]["translation"]
 CHOICES = Choices("smoke", (1, 2, 3))
-SPOILT = {"baseline": 0.3, "out": 0.1, "coda": 0.3}  # share of the words that are wrong
+SPOILT = {"baseline": 0.3, "out": 0.1, "coda": 0.3}  # proportion of wrong words
 VALIDATION = (
     '{{"epoch": {0}, "valid_loss": "5", "valid_nll_loss": "{2}", "valid_ppl": "{1}", '
     '"valid_num_updates": "{0}00"}}\n'
@@ -30,7 +30,7 @@ def rows():
 
 @pytest.fixture
 def found(rows, place):
-    """Results of three rows: three seeds, two seeds, one seed; the fourth row has none."""
+    """Results of three rows with three, two and one seeds; the fourth row has none."""
     generator = random.Random(1)
     reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(60)]
     results = {}
@@ -69,14 +69,14 @@ def filled(rows):
     ]
 
 
-def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
+def test_every_row_is_tested_with_its_finished_seeds(rows, place, found):
     finished = study.runs_by_row(TABLE, rows, CHOICES, found)
     systems = study.compared(finished, found, place)
     assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
     counts = {row.label: len(runs) for row, runs in finished.items()}
     assert counts == {"Baseline": 3, "Out., encoder": 2, "EM routing, layers 1-2": 0, "CODA": 1}
     layout = study.lay_out_tests(TABLE, systems, replace(CHOICES, updates=50, bf16=True))
-    tested = {"BLEU": 2, "chrF": 0, "valid nll": 2}  # chrF is described, not tested
+    tested = {"BLEU": 2, "chrF": 0, "valid nll": 2}  # chrF is not tested
     expected = []
     for name, tests in tested.items():
         expected.append(name)
@@ -89,28 +89,30 @@ def test_every_row_is_tested_with_the_seeds_it_has(rows, place, found):
     assert lines["Baseline"][0] == "3" and lines["Baseline"][2:7] == ("",) * 5
     assert " ± " in lines["Baseline"][7] and lines["Baseline"][8] == "2.010 ± 0.010"
     assert lines["Out., encoder"][2].startswith("+")
-    assert float(lines["Out., encoder"][3]) < 0.01  # three seeds and two: few degrees of freedom
+    assert (
+        float(lines["Out., encoder"][3]) < 0.01
+    )  # few degrees of freedom with three and two seeds
     assert lines["CODA"][2].endswith("†") and float(lines["CODA"][3]) > 0.05
     nll = systems[1].measures["valid nll"]
     for place, test in ((9, nll.difference), (12, nll.over_seeds)):
         low, high = test.interval
         assert lines["Out., encoder"][place] == f"{test.value:+.3f} [{low:+.3f}, {high:+.3f}]"
     assert float(lines["Out., encoder"][11]) == pytest.approx(nll.difference.detectable, 0.1)
-    seed = "beside seed 3 of the baseline, not its mean"
+    seed = "compared with seed 3 of the baseline, not with its mean"
     assert lines["CODA"][9:] == ("-0.090", "", "", "-0.100", ""), seed
     main = lay_out(TABLE, filled(rows), Choices("small"))
-    assert SMALL not in main.notes, "there is no paper's number"
+    assert SMALL not in main.notes, "the paper has no numbers"
     assert not any("paper" in heading or "ours" in heading for heading in main.headings)
     assert SMOKE in to_text(layout) and "stopped after 50 updates" in to_text(layout)
 
 
-def test_without_the_baseline_there_is_no_test(rows, place, found):
+def test_nothing_is_tested_without_the_baseline(rows, place, found):
     others = {run: result for run, result in found.items() if "baseline" not in run.name}
     finished = study.runs_by_row(TABLE, rows, CHOICES, others)
     assert study.compared(finished, others, place) == []
 
 
-def test_bleu_that_differs_from_the_baseline_above_is_marked(rows, place, found):
+def test_bleu_that_differs_from_the_baseline_is_marked(rows, place, found):
     columns = ("BLEU", "parameters")
     cells = [
         tuple(replace(c, measure=m) for c, m in zip(r.cells, ("bleu", "parameters"), strict=False))
@@ -127,7 +129,7 @@ def test_bleu_that_differs_from_the_baseline_above_is_marked(rows, place, found)
     assert marked == {"baseline": "", "out": " **", "em": "", "coda": ""}
     one = replace(CHOICES, seeds=(1,))
     marked = {row.name: n[0].mark for row, n in study.marked(table, numbers, found, one, place)}
-    assert marked["out"] == " **†", "over sentences alone"
+    assert marked["out"] == " **†", "tested over sentences only"
     text = to_text(
         lay_out(table, [(moved["out"], [Number("bleu", 1.0, (2.0,), mark=" *"), None])], CHOICES)
     )

@@ -1,4 +1,4 @@
-"""The tables as data: values typed again from the papers, shapes, and what they share."""
+"""The papers' tables: values, rows and experiments."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from experiments.scales import CORPORA
 
 TABLES = [item for items in PAPERS.values() for item in items.values()]
 
-# Paper, table, row: the row's values, read off the papers once more.
+# Paper, table and row: values typed from the papers independently.
 SAMPLES = {
     ("li2018", "table-1", "sub+pos"): [1.11, 24.38],
     ("li2018", "table-1", "sub+pos+out"): [1.05, 24.60],
@@ -54,28 +54,28 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("paper", "table", "name"), SAMPLES)
-def test_values_are_the_papers(paper, table, name):
+def test_values_are_those_of_the_papers(paper, table, name):
     *_, row = choose_rows(find(paper, table), name)
     values = [cell and cell.paper for cell in row.cells]
     expected = SAMPLES[paper, table, name]
     assert values == expected + [None] * (len(values) - len(expected))
 
 
-def test_every_table_is_there_with_all_rows():
+def test_every_table_has_all_rows():
     for paper, counts in ROWS.items():
         assert [len(table.rows) for table in PAPERS[paper].values()] == counts, paper
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: f"{t.paper}-{t.name}")
-def test_a_table_hangs_together(table):
+def test_a_table_is_consistent(table):
     names = [row.name for row in table.rows]
     assert len(set(map(str.lower, names))) == len(names)
-    assert not any("," in name for name in names), "--rows parts names at commas"
+    assert not any("," in name for name in names), "--rows splits names at commas"
     assert table.baseline is None or table.baseline in names
     for row in table.rows:
         for cell in (cell for cell in row.cells if cell is not None):
             measure = MEASURES[cell.measure]
-            # What a paper has no number for is another reading of one that it has; a study is ours.
+            # Only our studies, figures and the second SVCCA have no published numbers.
             other_reading = cell.measure == "svcca.top"
             plotted = table.paper == "study" or table.name.startswith("figure-")
             assert cell.paper is not None or other_reading or plotted
@@ -100,7 +100,7 @@ rows = [{ name = "one", label = "One", method = "hsic", "criterion.hsic_weight" 
 """
 
 
-def test_a_toml_text_is_a_table_of_ones_own(monkeypatch):
+def test_a_custom_table_is_read_from_toml(monkeypatch):
     monkeypatch.setattr(papers, "PAPERS", {})
     papers.add_tables("own", TOML)
     (row,) = papers.find("own", "1").rows
@@ -119,13 +119,13 @@ def test_a_toml_text_is_a_table_of_ones_own(monkeypatch):
         ('corpus = "ptb"', 'corpus = "ptb"\nbaseline = "x"', "no baseline 'x'; choose from"),
     ],
 )
-def test_a_mistake_in_a_toml_text_is_named(old, new, message, monkeypatch):
+def test_mistakes_in_a_custom_table_are_reported(old, new, message, monkeypatch):
     monkeypatch.setattr(papers, "PAPERS", {})
     with pytest.raises(UserError, match=message):
         papers.add_tables("own", TOML.replace(old, new))
 
 
-def test_the_average_rows_of_probing_are_means_of_their_rows():
+def test_averages_of_probing_tasks_are_means_of_their_rows():
     table = find("li2021", "7")
     rows = choose_rows(table, "Surface")
     assert [row.name for row in rows] == ["SeLen", "WC", "surface"]
@@ -136,7 +136,7 @@ def test_the_average_rows_of_probing_are_means_of_their_rows():
             found[need.run] = {"scores": {"accuracy": {"subsets": {"test": value}}}}
     filled = fill(table, rows, choices, found, {}.get)
     assert filled[-1][1][0].ours == (86.0, 87.0) and filled[-1][1][0].paper == 96.69
-    for row in table.rows:  # as the paper's own means, to its rounding
+    for row in table.rows:  # the paper's means, to rounding
         for column, cell in enumerate(row.cells if row.mean_of else ()):
             parts = [other.cells[column].paper for other in table.rows if other.name in row.mean_of]
             assert sum(parts) / len(parts) == pytest.approx(cell.paper, abs=0.02)

@@ -1,4 +1,4 @@
-"""Tiny data, and the commands as a user runs them."""
+"""Tiny data and a tiny model, and functions that run commands as a user does."""
 
 import os
 import random
@@ -10,6 +10,7 @@ import pytest
 
 from diverse_mha.common.files import ROOT
 from tests import warm
+from tests.shared import made_once
 
 PLUGIN = ROOT / "diverse_mha"
 
@@ -26,7 +27,7 @@ TRAIN = """
 def run(*command, check: bool = True, fresh: bool = False, **kwargs) -> subprocess.CompletedProcess:
     """Run a Python module (first argument) and return what it printed.
 
-    The process is forked off one that has imported torch and fairseq, but for a ``fresh`` one.
+    It is forked from a process that has imported torch and fairseq, unless it is ``fresh``.
     """
     environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
     environment |= {} if fresh else warm.server().variables
@@ -53,7 +54,10 @@ def train(data, save_dir, *options, **kwargs) -> subprocess.CompletedProcess:
 @pytest.fixture(scope="session")
 def data(tmp_path_factory) -> Path:
     """Binarised pairs of digit strings and their reversals: 120 to train on, 20 to validate."""
-    folder = tmp_path_factory.mktemp("digits")
+    return made_once(tmp_path_factory, "digits", _write_digits) / "bin"
+
+
+def _write_digits(folder):
     generator = random.Random(1)
     for split, count in (("train", 120), ("valid", 20), ("test", 10)):
         lines = [
@@ -65,14 +69,30 @@ def data(tmp_path_factory) -> Path:
     prefixes = [x for s in ("train", "valid", "test") for x in (f"--{s}pref", folder / s)]
     languages = ["--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary"]
     run("fairseq_cli.preprocess", *languages, *prefixes, "--destdir", folder / "bin")
-    return folder / "bin"
 
 
 @pytest.fixture(scope="session")
 def trained(data, tmp_path_factory) -> Path:
-    """Folder of a run of two epochs with every disagreement term on."""
-    folder = tmp_path_factory.mktemp("trained")
+    """Folder of a run of two epochs with every disagreement term."""
     terms = ["--disagreement", "subspace,position,output", "--disagreement-on", "encoder,cross"]
-    done = train(data, folder, "--max-epoch", 2, *terms)
-    (folder / "log").write_text(done.stdout + done.stderr)
-    return folder
+
+    def make(folder):
+        done = train(data, folder, "--max-epoch", 2, *terms)
+        (folder / "log").write_text(done.stdout + done.stderr)
+
+    return made_once(tmp_path_factory, "trained", make)
+
+
+#: Arguments of ``diverse-mha reproduce`` for a table of one row.
+TABLE = ["yun2021", "table-7", "--scale", "smoke", "--rows", "baseline", "--updates", "30"]
+
+
+@pytest.fixture(scope="session")
+def local_table(tmp_path_factory) -> Path:
+    """Output folder of ``reproduce`` with :data:`TABLE`; ``log`` is its printed output."""
+
+    def make(folder):
+        done = run("diverse_mha.cli", "reproduce", *TABLE, "--out", folder)
+        (folder / "log").write_text(done.stdout + done.stderr)
+
+    return made_once(tmp_path_factory, "local-table", make)

@@ -74,7 +74,7 @@ def start(folder: Path) -> dict[str, str]:
 
 
 def stop(folder: Path) -> None:
-    """End its programs."""
+    """Stop Slurm's programs."""
     for name in ("node.pid", "controller.pid", "munge.pid"):
         if (folder / name).is_file():
             os.kill(int((folder / name).read_text()), signal.SIGTERM)

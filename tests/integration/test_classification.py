@@ -1,4 +1,4 @@
-"""Sentence classification through the commands: train, evaluate."""
+"""Trains and evaluates a sentence classifier with the commands."""
 
 import json
 
@@ -20,7 +20,7 @@ TRAIN = """
 """
 
 
-def test_evaluation_writes_every_split(tmp_path):
+def test_evaluation_writes_the_accuracy_of_every_split(tmp_path):
     words = ["--out", tmp_path, "--draws", 1500, "--seed", 2, "--train-operators", 2]
     scripts.run("logic", *words, cwd=tmp_path)
     data, trained = tmp_path / "bin", tmp_path / "run"
@@ -38,7 +38,7 @@ def test_evaluation_writes_every_split(tmp_path):
     assert list(result["subsets"]) == names
     assert set(result["subsets"]["valid"]["groups"]) == {"1", "2"}
     assert "test12: accuracy" in done.stdout and "  by length: 1 " in done.stdout
-    # Batches of another size: the same answers.
+    # The batch size does not change the result.
     again = trained / "again.json"
     run(*evaluate, "--subset", "valid", "--batch-size", 3, "--output", again)
     assert json.loads(again.read_text())["subsets"]["valid"] == result["subsets"]["valid"]

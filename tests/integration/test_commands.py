@@ -1,4 +1,4 @@
-"""fairseq's own commands with the plugin, end to end, as processes."""
+"""fairseq's own commands with the plugin."""
 
 import re
 
@@ -22,14 +22,14 @@ def test_training_logs_every_term_in_training_and_validation(trained):
             assert value and -2 <= float(value[1]) < 0, (phase, term)
 
 
-def test_generate_interactive_and_validate(trained, data):
+def test_generate_interactive_and_validate_load_a_checkpoint(trained, data):
     checkpoint = trained / "checkpoint_last.pt"
     done = run(
         "fairseq_cli.generate", data, "--path", checkpoint, *USER_DIR, "--beam", 3, "--cpu",
         "--print-alignment", "hard", "--max-len-b", 12,
     )  # fmt: skip
     found = len(re.findall(r"^H-\d+\t", done.stdout, re.M))
-    assert found == 10, "fairseq's own drops the last 2 of 10"
+    assert found == 10, "stock fairseq drops the last 2 of 10 sentences"
     assert len(re.findall(r"^A-\d+\t", done.stdout, re.M)) == 10
     done = run(
         "fairseq_cli.interactive", data, "--path", checkpoint, *USER_DIR, "--cpu", "--beam", 2,
@@ -43,7 +43,7 @@ def test_generate_interactive_and_validate(trained, data):
     assert "disagreement_output" in done.stdout + done.stderr
 
 
-def test_hub_interface(trained, data, tmp_path):
+def test_a_checkpoint_translates_through_fairseqs_hub_interface(trained, data, tmp_path):
     code = (
         "from fairseq.models.transformer import TransformerModel\n"
         f"m = TransformerModel.from_pretrained({str(trained)!r}, 'checkpoint_last.pt', "
@@ -55,7 +55,7 @@ def test_hub_interface(trained, data, tmp_path):
     assert "TRANSLATION" in done.stdout
 
 
-def test_average_loads_in_generate(trained, data, tmp_path):
+def test_generate_loads_an_averaged_checkpoint(trained, data, tmp_path):
     averaged = tmp_path / "averaged.pt"
     run("diverse_mha.cli", "average", "--last", 2, "--output", averaged, trained)
     done = run(
@@ -75,7 +75,7 @@ def reference_scores(checkpoint, data) -> list[float]:
     return [float(score) for line in lines for score in line.split()]
 
 
-def test_stock_fairseq_and_ours_load_each_others_checkpoints(trained, data, tmp_path):
+def test_fairseq_and_the_plugin_load_each_others_checkpoints(trained, data, tmp_path):
     start = trained / "checkpoint_last.pt"
     same_shape = [
         "--encoder-layers", 2, "--decoder-layers", 2,
@@ -96,7 +96,7 @@ def test_stock_fairseq_and_ours_load_each_others_checkpoints(trained, data, tmp_
     assert max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) <= 1.01e-4
 
 
-def test_stock_task_and_stock_criterion_and_bf16(data, tmp_path):
+def test_fairseqs_task_criterion_and_half_precision_can_be_used(data, tmp_path):
     train(data, tmp_path, "--max-update", 2, "--task", "translation", "--bf16")
     train(
         data, tmp_path / "2", "--max-update", 2, "--criterion", "label_smoothed_cross_entropy",
@@ -104,7 +104,7 @@ def test_stock_task_and_stock_criterion_and_bf16(data, tmp_path):
     )  # fmt: skip
 
 
-def test_training_writes_for_tensorboard(data, tmp_path):
+def test_training_writes_tensorboard_logs(data, tmp_path):
     train(data, tmp_path / "run", "--max-update", 1, "--tensorboard-logdir", tmp_path / "board")
     assert {path.parent.name for path in tmp_path.glob("board/*/events.out.tfevents.*")} >= {
         "train", "valid",
@@ -124,7 +124,7 @@ def test_two_processes_train_and_resume(data, tmp_path):
     assert state["cfg"]["distributed_training"]["distributed_world_size"] == 2
 
 
-def test_sides_of_unequal_length_are_reported_in_one_line(data, tmp_path):
+def test_unequal_numbers_of_source_and_target_lines_are_reported_in_one_line(data, tmp_path):
     for file in data.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     for suffix in ("bin", "idx"):  # 120 sources, 20 targets
@@ -135,12 +135,12 @@ def test_sides_of_unequal_length_are_reported_in_one_line(data, tmp_path):
     assert "sides of different length" in done.stderr.splitlines()[-1]
 
 
-def test_lengths_are_padded_to_buckets(data, tmp_path):
+def test_num_batch_buckets_pads_lengths_to_buckets(data, tmp_path):
     done = train(data, tmp_path, "--max-epoch", 1, "--num-batch-buckets", 3)
     assert "bucketing source lengths" in done.stdout + done.stderr
 
 
-def test_an_error_of_all_processes_is_printed_once(data, tmp_path):
+def test_an_error_in_all_processes_is_printed_once(data, tmp_path):
     words = [data, *TRAIN.format(plugin=PLUGIN).split(), "--save-dir", tmp_path]
     words += ["--max-update", 2, "--disagreement", "sideways"]
     done = run("diverse_mha.training.train", *words, "--processes", 2, check=False)

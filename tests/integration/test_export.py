@@ -1,4 +1,4 @@
-"""Exported checkpoints in stock fairseq's own commands, as processes without the plugin."""
+"""Exported checkpoints work without the plugin, in stock fairseq and CTranslate2."""
 
 import re
 
@@ -31,7 +31,7 @@ def test_fairseq_generate_translates_the_same_without_the_plugin(trained, data, 
     ours = run("fairseq_cli.generate", data, "--path", own, "--user-dir", PLUGIN, *search)
     stock = run("fairseq_cli.generate", data, "--path", exported, *search)
     found, expected = hypotheses(stock), hypotheses(ours)
-    assert len(found) == 8, "fairseq's own drops the last 2 of 10"
+    assert len(found) == 8, "stock fairseq drops the last 2 of 10 sentences"
     for number, line in found.items():
         score, words = line.split("\t")
         own_score, own_words = expected[number].split("\t")
@@ -39,7 +39,7 @@ def test_fairseq_generate_translates_the_same_without_the_plugin(trained, data, 
         assert float(score) == pytest.approx(float(own_score), rel=1e-4)
 
 
-def test_ctranslate2_scores_a_language_model_as_we_do(text, tmp_path):  # noqa: F811
+def test_ctranslate2_gives_the_scores_of_our_language_model(text, tmp_path):  # noqa: F811
     ctranslate2 = pytest.importorskip("ctranslate2")
     plain = ["--arch", "transformer_lm_disagree_tiny", "--criterion", "cross_entropy"]
     train_lm(text, tmp_path, *plain, "--max-update", 3)

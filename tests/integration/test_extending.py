@@ -1,4 +1,4 @@
-"""The plugins of docs/extending.md, as they stand there: files of a user's own, and commands."""
+"""The plugins of docs/extending.md and their commands, taken from the page."""
 
 import re
 import shlex
@@ -43,7 +43,7 @@ def test_a_custom_term_trains_and_is_logged(data, tmp_path):
     assert values and all(float(value) > 0 for value in values)
     kept = torch.load(tmp_path / "runs/balance/checkpoint_last.pt", weights_only=False)
     assert kept["cfg"]["criterion"]["balance_weight"] == "0.5"
-    # Gone on without the plugin, the term would be left out in silence.
+    # Resumed without the plugin, the run would silently lose the term.
     words = shlex.split(COMMANDS["balance"].replace("\\\n", "").replace("DATA", str(data)))[1:]
     words[words.index("balance")], term = ROOT / "diverse_mha", words.index("--balance-weight")
     del words[term : term + 4]  # --balance-on, too
@@ -106,7 +106,7 @@ def test_custom_options_are_listed(tmp_path):
 
 
 @pytest.mark.integration
-def test_a_custom_method_translates_and_is_refused_by_export(tmp_path):
+def test_a_model_with_a_custom_method_translates_but_cannot_be_exported(tmp_path):
     scripts.run("demo", "--out", "demo", "--pairs", 300, "--merges", 60, cwd=tmp_path)
     follow("scaled", tmp_path, *SMALL.split(), data=tmp_path / "demo/bin")
     model, text = tmp_path / "runs/scaled/checkpoint_last.pt", tmp_path / "text"
@@ -132,8 +132,8 @@ def test_a_custom_projection_map_trains(data, tmp_path):
 
 
 @pytest.mark.integration
-def test_a_package_that_only_imports_ours_registers_it(data, tmp_path):
-    """In a program of its own, which imports fairseq later, and as fairseq's --user-dir."""
+def test_importing_the_plugin_from_another_package_registers_it(data, tmp_path):
+    """In a program that imports fairseq later, and as ``--user-dir``."""
     (tmp_path / "thirdpkg").mkdir()
     (tmp_path / "thirdpkg/__init__.py").write_text("import diverse_mha\n")
     (tmp_path / "thirdpkg/tool.py").write_text(

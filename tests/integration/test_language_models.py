@@ -1,4 +1,4 @@
-"""Language models end to end: train, resume, evaluate; plain and adaptive softmax."""
+"""Trains and evaluates language models with plain and adaptive softmax."""
 
 import json
 import math
@@ -68,7 +68,7 @@ def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tm
 
 
 @pytest.mark.parametrize("first", [(), ("--add-bos-token",)], ids=["", "bos"])
-def test_sentences_are_trained_and_scored_by_themselves(text, tmp_path, first):
+def test_sentences_are_trained_and_scored_without_context(text, tmp_path, first):
     small = ["--arch", "transformer_lm_disagree", "--criterion", "cross_entropy_with_diversity"]
     train(text, tmp_path, *small, "--sample-break-mode", "eos", *first, "--lr", 0.01)
     checkpoint = tmp_path / "checkpoint_best.pt"
@@ -110,7 +110,7 @@ def test_lines_over_the_length_limit_are_counted(text, tmp_path):
     ) in done.stderr
 
 
-def test_sentences_have_no_context_window(text, tmp_path):
+def test_by_sentence_refuses_a_context_window(text, tmp_path):
     words = [tmp_path / "x.pt", text, "--by-sentence", "--context-window", 8]
     task = {"task": {"_name": "language_modeling"}}
     torch.save({"model": {"w": torch.zeros(1)}, "cfg": task}, words[0])

@@ -1,4 +1,4 @@
-"""Models without their pruned heads train on, resume and decode by fairseq's commands."""
+"""fairseq's commands fine-tune, resume and decode models whose pruned heads were removed."""
 
 import re
 
@@ -13,7 +13,7 @@ MODEL = "checkpoint_last.pt"
 
 @pytest.fixture(scope="module")
 def pruned(trained, data, tmp_path_factory):
-    """The trained model with zeroed heads, without them, and the option that a training needs."""
+    """Folder of the model with heads zeroed and removed, and the value of --pruned-heads."""
     folder = tmp_path_factory.mktemp("pruned")
     command = ["diverse_mha.cli", "prune", trained / MODEL, data, "--heads", 4, "--keep-one"]
     for name, more in (("zeroed", []), ("small", ["--remove"])):
@@ -29,9 +29,9 @@ def hypotheses(path, data, *options) -> list[str]:
     return sorted(re.findall(r"^H-\d+\t.*$", said, re.M))
 
 
-def test_generation_is_that_of_the_zeroed_model(pruned, data):
+def test_removed_and_zeroed_heads_give_the_same_translations(pruned, data):
     folder, _ = pruned
-    options = ["--print-alignment", "hard"]  # of the mean of the heads that are left
+    options = ["--print-alignment", "hard"]  # from the mean of the remaining heads
     texts, scores = [], []
     for name in ("small", "zeroed"):
         lines = [x.split("\t") for x in hypotheses(folder / f"{name}.pt", data, *options)]
@@ -41,7 +41,7 @@ def test_generation_is_that_of_the_zeroed_model(pruned, data):
     assert scores[0] == pytest.approx(scores[1], abs=1e-3)
 
 
-def test_it_trains_on_and_resumes(pruned, data, tmp_path):
+def test_a_model_without_its_pruned_heads_fine_tunes_and_resumes(pruned, data, tmp_path):
     folder, option = pruned
     start = ["--finetune-from-model", folder / "small.pt", "--pruned-heads", option]
     terms = ["--disagreement", "output", "--hsic-weight", "1e-3"]
@@ -62,7 +62,7 @@ def test_it_trains_on_and_resumes(pruned, data, tmp_path):
     )
 
 
-def test_a_training_without_the_option_is_told_it(pruned, data, trained, tmp_path):
+def test_a_missing_or_wrong_pruned_heads_option_is_reported(pruned, data, trained, tmp_path):
     folder, option = pruned
     for start, words, cure in (
         ("--finetune-from-model", [], f"give --pruned-heads '{option}'"),

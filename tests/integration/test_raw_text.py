@@ -1,4 +1,4 @@
-"""A corpus of raw text, the default of one's own, through every command after training."""
+"""Every command after training works with a corpus of raw text, the default for your own."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ LINES = [line for lines in SENTENCES.values() for line in lines]
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """Text of all scripts, and a model that copies none of it."""
+    """A corpus with text in many scripts, and a barely trained model."""
     folder = tmp_path_factory.mktemp("raw")
     (folder / "text").mkdir()
     for split in ("train", "valid", "test"):
@@ -54,7 +54,7 @@ def test_every_command_takes_raw_text(prepared):
         }
     done = run("diverse_mha.cli", "align", checkpoint, data, "--cpu", "--subset", "test")
     for line, links in zip(LINES, done.stdout.splitlines(), strict=True):
-        assert len(links.split()) == len(line.split()), "a link for each word of the user's"
+        assert len(links.split()) == len(line.split()), "a link for each word of the user's text"
     assert "note:" not in done.stderr
 
 

@@ -1,10 +1,9 @@
-"""Every recipe trains into a new folder by train.sh, and fairseq-hydra-train goes on from there."""
+"""Every recipe trains with train.sh, and fairseq-hydra-train resumes the run."""
 
 import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from diverse_mha.common.files import CONFIGS
 from diverse_mha.common.status import read_status
 from diverse_mha.training.compose import compose
 from diverse_mha.training.log import read_log
+from tests.corpora.scripts import environment
 from tests.integration.conftest import PLUGIN, ROOT, run
 from tests.reliability import miniature
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 
-# What makes a recipe's model and data small; all else is trained as the recipe has it.
+# Overrides that make a recipe's model small; other settings are the recipe's.
 SIDES = {
     "exact_translation": ("encoder", "decoder"),
     "exact_language_modeling": ("decoder",),
@@ -36,7 +36,7 @@ ON_CPU = ["++common.cpu=true", "++common.fp16=false", "++dataset.num_workers=0"]
 
 
 def settings(recipe: str, data) -> list[str]:
-    """The one rule: a recipe's settings for a model and data that train in a moment."""
+    """Overrides with which a recipe trains a tiny model on tiny data."""
     composed = compose(recipe, {}, {})
     task = composed["task"]["_name"]
     words = [f"task.data={data / FOLDERS[task]}", *ON_CPU]
@@ -44,7 +44,7 @@ def settings(recipe: str, data) -> list[str]:
         words += [f"++model.{side}_{size}={value}" for size, value in SIZES.items()]
     if task == "exact_translation":
         words += LANGUAGES
-    if composed["lr_scheduler"]["_name"] == "polynomial_decay":  # one of another length is refused
+    if composed["lr_scheduler"]["_name"] == "polynomial_decay":  # must equal max_update
         words.append("++lr_scheduler.total_num_update=4")
     if composed["criterion"]["_name"].startswith("adaptive"):
         words += ADAPTIVE
@@ -77,33 +77,22 @@ def updates(run) -> int:
     return state["optimizer_history"][-1]["num_updates"]
 
 
-def train_twice(recipe, data, folder) -> list:
-    """Train for two updates and, the other way, for two more; return what there was after each."""
-    save_dir, seen = folder / "runs" / recipe, []
-    words = [*settings(recipe, data), f"checkpoint.save_dir={save_dir}"]
-    for number, start in enumerate((train_sh, hydra_train), start=1):
-        start(recipe, [*words, f"optimization.max_update={2 * number}"], folder)
-        log = (save_dir / "train.log").read_text()
-        seen.append((updates(save_dir), "Loaded checkpoint" in log))
-    return seen
-
-
-@pytest.fixture(scope="module")
-def trainings(data, tmp_path_factory):
-    """All trainings, under way."""
-    folder = tmp_path_factory.mktemp("trainings")
-    with ThreadPoolExecutor(2) as two:
-        yield {recipe: two.submit(train_twice, recipe, data, folder) for recipe in RECIPES}
-
-
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_trains_in_a_new_folder_and_resumes(recipe, trainings):
-    assert len(trainings) == len(RECIPES) >= 17
-    assert trainings[recipe].result() == [(2, False), (4, True)]
+def test_a_recipe_trains_in_a_new_folder_and_resumes(recipe, data, tmp_path):
+    save_dir = tmp_path / "runs" / recipe
+    words = [*settings(recipe, data), f"checkpoint.save_dir={save_dir}"]
+    for last, start, resumed in ((2, train_sh, False), (4, hydra_train, True)):
+        start(recipe, [*words, f"optimization.max_update={last}"], tmp_path)
+        log = (save_dir / "train.log").read_text()
+        assert (updates(save_dir), "Loaded checkpoint" in log) == (last, resumed)
 
 
-def test_a_sweep_fills_a_folder_for_each_of_its_trainings(data, tmp_path):
-    """With a best checkpoint in each, though a later one scores worse than an earlier one."""
+def test_there_are_recipes():
+    assert len(RECIPES) >= 17
+
+
+def test_each_training_of_a_sweep_has_its_own_folder(data, tmp_path):
+    """Each has its own best checkpoint, even if an earlier training had a better score."""
     words = [*settings("demo", data), "optimization.max_update=1"]
     words += ["method=baseline,coda", "optimization.lr=[0.01],[0.0]"]
     words += ["checkpoint.save_dir=runs/${hydra:runtime.choices.method}-${hydra:job.num}"]
@@ -117,7 +106,7 @@ def test_a_sweep_fills_a_folder_for_each_of_its_trainings(data, tmp_path):
 
 
 def test_a_copy_outside_the_clone_trains_in_two_real_processes(data, tmp_path):
-    """Not forked: with the shell script, its launcher, and two workers that meet."""
+    """The shell script, the launcher and its two workers run in new processes."""
     copy = tmp_path / "mine.yaml"
     content = yaml.safe_load((CONFIGS / "demo.yaml").read_text())
     content["checkpoint"]["save_dir"] = "new/run"
@@ -139,8 +128,8 @@ def test_a_copy_outside_the_clone_trains_in_two_real_processes(data, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.yaml", "new"]
 
 
-def test_one_and_two_processes_train_the_recipe_alike(data, tmp_path):
-    """The effective batch is the recipe's, so the losses are equal to rounding."""
+def test_one_and_two_processes_give_the_same_loss(data, tmp_path):
+    """The effective batch is that of the recipe, so losses differ only by rounding."""
     content = yaml.safe_load((CONFIGS / "demo.yaml").read_text())
     content["optimization"]["update_freq"] = [2]
     content["model"]["dropout"] = 0.0
@@ -153,11 +142,7 @@ def test_one_and_two_processes_train_the_recipe_alike(data, tmp_path):
                 "bash", ROOT / "scripts/train.sh", "--processes", count, "--config", "mine.yaml",
                 *words, f"checkpoint.save_dir={count}", "optimization.max_update=3",
             ],
-            cwd=tmp_path,
-            env=os.environ | {"DIVERSE_MHA_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
+            cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         (valid,) = read_log(tmp_path / count / "train.log")["validation"][-1:]

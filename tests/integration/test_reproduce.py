@@ -1,4 +1,4 @@
-"""``diverse-mha reproduce`` through the real commands: a table, sharing, and a run killed."""
+"""``diverse-mha reproduce`` with real commands."""
 
 import json
 import os
@@ -11,11 +11,9 @@ import pytest
 import torch
 
 from tests import warm
-from tests.integration.conftest import ROOT
+from tests.integration.conftest import ROOT, TABLE
 
 pytestmark = pytest.mark.integration
-
-TABLE = ["yun2021", "table-7", "--scale", "smoke", "--updates", "30"]
 
 
 def start(*words, python=None):
@@ -32,28 +30,26 @@ def result_of(out):
     return json.loads(path.read_text()), path.parent
 
 
-def test_a_killed_run_resumes_with_the_same_numbers(tmp_path):
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    run = start(*TABLE, "--rows", "baseline", "--out", whole)
-    said = run.communicate(timeout=300)[0]
-    assert run.returncode == 0, said
+def test_a_killed_run_resumes_with_the_same_numbers(local_table, tmp_path):
+    said = (local_table / "log").read_text()
     assert "mean nothing else" in said and "120.38" in said
 
-    data = ["--data", whole / "smoke" / "data"]
-    run = start(*TABLE, "--rows", "baseline", "--out", parts, *data, python=sys.executable)
+    words = [*TABLE, "--out", tmp_path, "--data", local_table / "smoke/data"]
+    run = start(*words, python=sys.executable)
     deadline = time.monotonic() + 240
-    while not list(parts.glob("smoke/runs/*/checkpoint_last.pt")) and time.monotonic() < deadline:
+    while (
+        not list(tmp_path.glob("smoke/runs/*/checkpoint_last.pt")) and time.monotonic() < deadline
+    ):
         time.sleep(0.01)
     run.send_signal(signal.SIGTERM)
     said = run.communicate(timeout=60)[0]
     assert run.returncode == 128 + signal.SIGTERM and "run the same command again" in said
-    assert not list(parts.glob("smoke/runs/*/result.json"))
+    assert not list(tmp_path.glob("smoke/runs/*/result.json"))
 
-    # Now with a second row, which shares nothing, and the first again in another table's place.
-    run = start(*TABLE, "--rows", "baseline,drophead", "--out", parts, *data)
+    run = start(*words)
     said = run.communicate(timeout=300)[0]
     assert run.returncode == 0, said
-    (a, folder_a), (b, folder_b) = result_of(whole), result_of(parts)
+    (a, folder_a), (b, folder_b) = result_of(local_table), result_of(tmp_path)
     log = (folder_b / "log.txt").read_text()
     assert "Loaded checkpoint" in log and log.count("$ bash scripts/train.sh") == 2
     same = ("key", "name", "updates", "parameters", "valid_perplexity")

@@ -1,4 +1,4 @@
-"""Tables and trainings on a real Slurm, cancelled in the middle."""
+"""Tables and trainings on a real Slurm."""
 
 import json
 import os
@@ -10,13 +10,13 @@ import time
 import pytest
 import torch
 
+from tests import warm
 from tests.integration import slurm
-from tests.integration.conftest import ROOT
+from tests.integration.conftest import ROOT, TABLE
 
 pytestmark = [
     pytest.mark.skipif(bool(slurm.why_not()), reason=slurm.why_not() or "-"),
 ]
-TABLE = ["yun2021", "table-7", "--scale", "smoke", "--rows", "baseline", "--updates", "30"]
 
 
 @pytest.fixture(scope="module")
@@ -50,20 +50,21 @@ def wait(condition, seconds=600):
 
 
 @pytest.mark.integration
-def test_a_cancelled_slurm_table_resumes_and_equals_the_local_one(cluster, tmp_path):
-    reproduce = [sys.executable, "-m", "diverse_mha.cli", "reproduce", *TABLE]
-    local, there = tmp_path / "local", tmp_path / "there"
-    done = run(cluster, *reproduce, "--out", local)
-    assert done.returncode == 0, done.stdout + done.stderr
-    submit = [*reproduce, "--out", there, "--data", local / "smoke/data"]
+def test_a_cancelled_slurm_job_resumes_and_its_table_equals_a_local_one(
+    cluster, local_table, tmp_path
+):
+    """Jobs run in new Python processes. Only the commands that submit them are forked."""
+    out, cluster = tmp_path / "out", cluster | warm.server().variables
+    submit = [warm.server().python, "-m", "diverse_mha.cli", "reproduce", *TABLE, "--out", out]
+    submit += ["--data", local_table / "smoke/data"]
     submit += ["--slurm", "partition=main,time=30,cpus_per_task=1"]
     done = run(cluster, *submit)
     assert done.returncode == 0 and "submitted, job " in done.stdout, done.stdout + done.stderr
     job = done.stdout.partition("submitted, job ")[2].partition(";")[0]
-    wait(lambda: list(there.glob("smoke/runs/*/checkpoint_last.pt")))
+    wait(lambda: list(out.glob("smoke/runs/*/checkpoint_last.pt")))
     slurm.call(cluster, "scancel", job)
     wait(lambda: not slurm.call(cluster, "squeue", "--noheader"))
-    assert not list(there.glob("smoke/runs/*/result.json"))
+    assert not list(out.glob("smoke/runs/*/result.json"))
     done = run(cluster, *submit)
     assert "submitted, job " in done.stdout, done.stdout + done.stderr
     done = run(cluster, *submit)
@@ -72,14 +73,15 @@ def test_a_cancelled_slurm_table_resumes_and_equals_the_local_one(cluster, tmp_p
     done = run(cluster, *submit)
     assert done.returncode == 0 and "(already done)" in done.stdout, done.stdout + done.stderr
     ours, theirs = (
-        json.loads(next(out.glob("smoke/runs/*/result.json")).read_text()) for out in (there, local)
+        json.loads(next(folder.glob("smoke/runs/*/result.json")).read_text())
+        for folder in (out, local_table)
     )
     for split in ("valid", "test"):
         assert ours["scores"][split]["loss_bits"] == theirs["scores"][split]["loss_bits"]
 
 
 @pytest.mark.system
-def test_torchrun_and_srun_train_like_two_processes(cluster, tmp_path):
+def test_torchrun_srun_and_two_processes_give_the_same_weights(cluster, tmp_path):
     words = ["--pairs", "500", "--merges", "200", "--out", tmp_path / "demo"]
     done = run({"DIVERSE_MHA_PYTHON": sys.executable}, "bash", "data-prep/prepare-demo.sh", *words)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Plain text through ``diverse-mha translate``, and exported models."""
+"""``diverse-mha translate``, CTranslate2 and BertViz with exported models."""
 
 import math
 import re
@@ -21,7 +21,7 @@ SOURCE = "raw/test.lm"  # of the demo corpus
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """The demo corpus, small, and a model of a few updates."""
+    """A small demo corpus and a model trained on it for four updates."""
     folder = tmp_path_factory.mktemp("demo")
     scripts.run("demo", "--out", folder, "--pairs", 300, "--merges", 60, cwd=folder)
     train(folder / "bin", folder / "run", "--max-update", 4, "--no-epoch-checkpoints")
@@ -33,12 +33,12 @@ def translate(folder, text: str, *options, **kwargs):
     return run(*command, "--cpu", "--max-len-b", 20, *options, input=text, **kwargs)
 
 
-def test_plain_text_and_binarised_data_translate_alike(prepared):
+def test_plain_text_and_binarised_data_give_the_same_translations(prepared):
     given = [prepared / "run/checkpoint_last.pt", prepared / "bin"]
     options = ["--cpu", "--max-len-b", 20, "--beam", 3, "--output", prepared / "data.json"]
     run("diverse_mha.evaluation.evaluate", *given, *options)
     expected = (prepared / "data.hyp.detok").read_text().splitlines()
-    # In portions, with empty lines between.
+    # In several buffers, with empty lines in between.
     lines = (prepared / SOURCE).read_text().splitlines()
     more = ["--beam", 3, "--buffer", 7, "--engine", "fairseq"]
     done = translate(prepared, "\n\n".join(lines), *more)
@@ -49,7 +49,7 @@ def test_plain_text_and_binarised_data_translate_alike(prepared):
 
 
 def searched(said: str) -> list[tuple[list[str], list[str], float]]:
-    """Source, translation and its score, in order, from what fairseq-generate says."""
+    """Sources, translations and scores in the output of fairseq-generate, in order."""
     lines = {kind: re.findall(rf"^{kind}-(\d+)\t(.*)$", said, re.M) for kind in "SHP"}
     sources, found, scores = (dict(lines[kind]) for kind in "SHP")
     return [
@@ -62,14 +62,14 @@ def searched(said: str) -> list[tuple[list[str], list[str], float]]:
     ]
 
 
-def test_ctranslate2_translates_plain_text_the_same(tmp_path):
+def test_ctranslate2_gives_the_same_translations_and_scores(tmp_path):
     scripts.run("demo", "--out", ".", "--pairs", 300, "--merges", 90, cwd=tmp_path)
     options = ["--max-update", 30, "--no-epoch-checkpoints", "--lr", "5e-3"]
     train(tmp_path / "bin", tmp_path / "run", *options)
     checkpoint, model = tmp_path / "run/checkpoint_last.pt", tmp_path / "model"
     run("diverse_mha.cli", "export", checkpoint, model, "--format", "ctranslate2")
     text = "\n\n".join((tmp_path / SOURCE).read_text().splitlines()[:10])
-    # The folder's own script, which has neither torch nor fairseq.
+    # The exported folder's own script needs neither torch nor fairseq.
     done = run("translate", input=text, cwd=model, fresh=True).stdout.splitlines()
     command = ["diverse_mha.cli", "translate", checkpoint, tmp_path / "bin", "--cpu"]
     expected = run(*command, "--engine", "fairseq", input=text).stdout.splitlines()
@@ -85,24 +85,24 @@ def test_ctranslate2_translates_plain_text_the_same(tmp_path):
     for source, ours, score in searched(said)[:10]:
         (scored,) = translator.score_batch([source], [ours])
         assert sum(scored.log_probs) == pytest.approx(score, abs=1e-3)
-    # It forbids the empty translation before the softmax of the first step, fairseq after it: so of
-    # two translations that are nearly as good it may prefer the other.
+    # CTranslate2 forbids empty translations before the softmax of the first step, fairseq after it.
+    # If two translations score nearly the same, the two programs may choose differently.
     assert sum(map(str.__eq__, done[::2], expected[::2])) > 5
     small = tmp_path / "small"
     convert = ["diverse_mha.cli", "export", checkpoint, small, "--format", "ctranslate2"]
     run(*convert, "--quantization", "int8")
     sizes = [(folder / "model.bin").stat().st_size for folder in (model, small)]
-    assert sizes[1] < 0.65 * sizes[0], "a byte in place of four for all that is multiplied"
+    assert sizes[1] < 0.65 * sizes[0], "weight matrices take one byte a number, not four"
 
 
-def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
+def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared):
     checkpoint, data = prepared / "run/checkpoint_last.pt", prepared / "bin"
     models = {name: prepared / f"model {name}" for name in ("plain", "2.2", "1.average", "auto")}
     for name, folder in models.items():
         more = [] if name == "plain" else ["--alignment-head", name]
         command = ["diverse_mha.cli", "export", checkpoint, folder, "--format", "ctranslate2"]
         said = run(*command, *more).stdout
-    one = r"layer [12], (head [1-4]|average of the heads)$"  # none of the next step
+    one = r"layer [12], (head [1-4]|average of the heads)$"  # not the head of the next step
     assert re.search(rf"for CTranslate2, aligning by {one}", said.strip())
     lines = (prepared / SOURCE).read_text().splitlines()[:3]
     done = translate(prepared, "\n".join([*lines, ""]), "--alignments", "2.2")
@@ -117,7 +117,9 @@ def test_an_alignment_head_is_the_one_that_ctranslate2_returns(prepared):
         assert all(0 <= s < len(words.split()) for s, _ in pairs)
     line = "Qx|y la <dobanis> & \N{SNOWMAN}."
     done = translate(prepared, line, "--alignments", "2.2").stdout
-    assert done.split("\t")[1].replace(" ", "") == line.replace(" ", ""), "as the user wrote it"
+    assert done.split("\t")[1].replace(" ", "") == line.replace(" ", ""), (
+        "words as the user wrote them"
+    )
     assert "&amp;" not in done and "<unk>" not in done.split("\t")[1]
     loaded = load(str(checkpoint), str(data), cpu=True)
     task = loaded.task

@@ -1,4 +1,4 @@
-"""Fine-tuning models of ours from stock checkpoints, which lack their parts, with fairseq-train."""
+"""Fine-tuning our models from stock checkpoints, which lack some parameters."""
 
 import re
 
@@ -13,11 +13,11 @@ LAST = "checkpoint_last.pt"
 SHAPE = """
 --encoder-layers 2 --decoder-layers 2 --encoder-attention-heads 2 --decoder-attention-heads 2
 """.split()
-ONCE = ["--max-update", 1, "--lr", 0]  # with which what is loaded arrives unchanged
+ONCE = ["--max-update", 1, "--lr", 0]  # loaded parameters stay unchanged
 
 
 def check(start, folder, done) -> None:
-    """What the stock model has arrived, and what it has not is named in one line."""
+    """Assert that stock parameters are loaded, and one line names the new ones."""
     stock, tuned = (
         torch.load(path, weights_only=False)["model"] for path in (start, folder / LAST)
     )
@@ -30,7 +30,7 @@ def check(start, folder, done) -> None:
     assert all(name.startswith(parts) for name in new)
 
 
-def test_translation(data, tmp_path):
+def test_translation_models_fine_tune_from_a_stock_checkpoint(data, tmp_path):
     start = tmp_path / "stock" / LAST
     stock = ["--arch", "transformer", "--criterion", "label_smoothed_cross_entropy", *SHAPE]
     train(data, start.parent, *stock, *ONCE, "--seed", 8)
@@ -38,7 +38,7 @@ def test_translation(data, tmp_path):
     for arch in ("transformer_routing", "transformer_coda"):
         done = train(data, tmp_path / arch, "--arch", arch, *tune)
         check(start, tmp_path / arch, done)
-    # Only fine-tuning makes up for parts.
+    # Missing parameters are an error except in fine-tuning.
     resume = ["--arch", "transformer_coda", "--restore-file", start, "--reset-optimizer"]
     done = train(data, tmp_path / "resumed", *resume, *SHAPE, *ONCE, check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr[-2000:]

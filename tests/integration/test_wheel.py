@@ -1,4 +1,4 @@
-"""What a wheel gives where there is no clone: its commands, and a training by a recipe's name."""
+"""An installed wheel, without a clone: its commands, and a training with a named recipe."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 
 
 def run(*words, cwd, site=None, check=True) -> subprocess.CompletedProcess:
-    """Run a command that finds this package in ``site`` alone."""
+    """Run a command that can import this package only from ``site``."""
     environment = dict(os.environ, OMP_NUM_THREADS="1", PIP_NO_INDEX="1")
     environment.pop("PYTHONPATH", None)
     if site is not None:
@@ -30,10 +30,10 @@ def run(*words, cwd, site=None, check=True) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """A folder in which the wheel of this working tree is installed."""
+    """Folder where a wheel of the working tree is installed."""
     folder = tmp_path_factory.mktemp("wheel")
     clone = Clone.make(folder / "clone", folder).folder
-    # What an earlier build left is not taken along.
+    # A file of an earlier build must not get into the wheel.
     (clone / "build/lib/diverse_mha").mkdir(parents=True)
     (clone / "build/lib/diverse_mha/old.py").touch()
     pip = [sys.executable, "-m", "pip", "-q"]
@@ -52,7 +52,7 @@ def command(site, tmp_path):
     )
 
 
-def test_the_commands(command, site):
+def test_commands_run_or_say_that_they_need_a_clone(command, site):
     assert command("path").stdout.strip() == str(site / "diverse_mha")
     assert not (site / "diverse_mha/old.py").exists()
     assert "All that is needed works." in command("doctor").stdout
@@ -62,7 +62,7 @@ def test_the_commands(command, site):
         assert "no clone of diverse-mha" in done.stderr
 
 
-def test_a_training_with_a_recipe_by_name(command, data, tmp_path):  # noqa: F811
+def test_a_recipe_trains_by_its_name(command, data, tmp_path):  # noqa: F811
     settings = [f"task.data={data}", "task.source_lang=src", "task.target_lang=tgt"]
     settings += ["optimization.max_update=2", "++common.cpu=true", "method=coda"]
     settings += ["checkpoint.save_dir=run"]

@@ -3,12 +3,12 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from diverse_mha.common.files import ROOT
+from tests import warm
 
 # Those that hand their words on to Python; the others are looked at one by one below.
 ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh", "check-gpu.sh")
@@ -69,8 +69,10 @@ def test_a_copy_in_the_current_folder_is_not_imported(tmp_path):
     other = tmp_path / "diverse_mha"
     other.mkdir()
     (other / "__init__.py").write_text("raise SystemExit('the other copy')\n")
+    python = warm.server()
     for script in ("train.sh", "reproduce.sh"):
-        done = run(ROOT / "scripts" / script, "--help", cwd=tmp_path, python=sys.executable)
+        path = ROOT / "scripts" / script
+        done = run(path, "--help", cwd=tmp_path, python=python.python, **python.variables)
         assert (done.returncode, done.stderr) == (0, "")
 
 

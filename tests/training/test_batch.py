@@ -1,4 +1,4 @@
-"""A recipe's batch on several processes."""
+"""The batch of a recipe in several processes."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def job(*words):
         (16, [1], "batch: 16 batches an update, where the recipe has 8, as 16 processes"),
     ],
 )
-def test_the_processes_share_the_batches_of_an_update(processes, shares, said):
+def test_processes_share_the_batches_of_an_update(processes, shares, said):
     found, line = batch.divide(job(), processes)
     assert found == shares and line.startswith(said) and bool(said) == bool(line)
     words, same = batch.choose(job("--processes", str(processes)))
@@ -26,12 +26,12 @@ def test_the_processes_share_the_batches_of_an_update(processes, shares, said):
 
 
 @pytest.mark.parametrize("sign", ["", "++"])
-def test_a_number_on_the_command_line_wins(sign):
+def test_update_freq_on_the_command_line_is_kept(sign):
     assert batch.divide(job(f"{sign}optimization.update_freq=[5]"), 4) == ([5], "")
     assert batch.choose(job("--processes", "4", f"{sign}optimization.update_freq=[5]")) == ([], "")
 
 
-def test_each_epoch_has_its_share(tmp_path):
+def test_every_value_of_update_freq_is_divided(tmp_path):
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("task: {data: x}\noptimization: {update_freq: [4, 2]}\n")
     asked = train.parse(["--config", str(recipe), "--processes", "2"])

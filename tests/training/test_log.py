@@ -1,4 +1,4 @@
-"""Reading fairseq's log."""
+"""The reader of fairseq's log."""
 
 import json
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ LOG = [
 ]
 
 
-def test_what_a_log_says(tmp_path):
+def test_parameters_speed_and_validations_are_read(tmp_path):
     path = tmp_path / "log.txt"
     path.write_text("\n".join(LOG) + "\n")
     found = read_log(path)
@@ -54,7 +54,7 @@ def test_what_a_log_says(tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["", "[2026-01-02][valid][INFO] - "])
-def test_validations_are_found_among_other_lines(prefix):
+def test_validations_are_read_among_other_lines(prefix):
     lines = [
         "{'valid_num_updates': 3, this is no JSON",
         prefix
@@ -66,12 +66,12 @@ def test_validations_are_found_among_other_lines(prefix):
     assert validations(lines) == [{"epoch": 1, "loss": 3, "num_updates": 10, "best_loss": 1}]
 
 
-def test_a_later_start_replaces_what_it_did_again():
+def test_repeated_validations_replace_earlier_ones():
     lines = [line(epoch=1, valid_loss=n, valid_num_updates=n) for n in (10, 20, 30, 20, 25)]
     assert [entry["num_updates"] for entry in validations(lines)] == [10, 20, 25]
 
 
-def test_what_an_abandoned_start_left_is_dropped():
+def test_validations_of_an_abandoned_start_are_dropped():
     def validated(*updates):
         return [line(epoch=1, valid_loss=5, valid_num_updates=n) for n in updates]
 
@@ -85,7 +85,7 @@ def test_what_an_abandoned_start_left_is_dropped():
     assert numbers([*first, resumed, *validated(100)]) == [60, 100]
 
 
-def test_a_run_without_a_status_is_read_from_its_log(tmp_path):
+def test_status_of_a_run_without_a_status_file_is_read_from_its_log(tmp_path):
     path = tmp_path / "train.log"
     assert status_of(tmp_path) == Status(0, None)
     end = [line(epoch=1, train_num_updates=20), "done training in 3.0 seconds"]
@@ -95,10 +95,12 @@ def test_a_run_without_a_status_is_read_from_its_log(tmp_path):
         ([*LOG, *end[:1]], False),
         ([*LOG, *end], True),
         ([*LOG, time, *end], False),
-        ([*LOG, time, *end, *LOG, *end], True),  # that was the start before
+        ([*LOG, time, *end, *LOG, *end], True),  # the time limit ended an earlier start
         ([*LOG, "a.pt has all 20 updates: nothing is left to train; choose another"], True),
     ):
         path.write_text("\n".join(lines))
         assert status_of(tmp_path) == Status(20 if lines else 0, None, done)
     Status(30, 2, diverged=True).write(tmp_path)
-    assert status_of(tmp_path) == Status(30, 2, diverged=True), "the log is not asked"
+    assert status_of(tmp_path) == Status(30, 2, diverged=True), (
+        "the status file counts, not the log"
+    )

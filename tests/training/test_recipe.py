@@ -1,4 +1,4 @@
-"""What recipes say of a name that is none, and of an error in one of several processes."""
+"""Composing recipes, their errors and their precision."""
 
 import sys
 import traceback
@@ -22,8 +22,8 @@ from diverse_mha.training.compose import compose, lookup, parse_overrides
         (ValueError("--hsic-samples -1: of torch"), ProcessRaisedException, "--hsic-samples"),
     ],
 )
-def test_a_refusal_in_a_process_of_its_own_is_one_line(monkeypatch, raised, expected, message):
-    def spawn():  # as torch.multiprocessing.spawn ends
+def test_an_error_in_a_worker_process_is_one_line(monkeypatch, raised, expected, message):
+    def spawn():  # fails as torch.multiprocessing.spawn does
         told = "".join(traceback.format_exception(raised))
         raise ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{told}", 1, 4711)
 
@@ -59,7 +59,7 @@ def test_a_refusal_in_a_process_of_its_own_is_one_line(monkeypatch, raised, expe
             "x; give another --save-dir, or leave --cpu out",
             "x; give another checkpoint.save_dir, or leave common.cpu out",
         ),
-        ("--config x.yaml: --processes 3", "--config x.yaml: --processes 3"),  # of train.sh
+        ("--config x.yaml: --processes 3", "--config x.yaml: --processes 3"),  # options of train.sh
     ],
 )
 def test_errors_of_a_recipe_name_its_keys(option, key):
@@ -67,13 +67,13 @@ def test_errors_of_a_recipe_name_its_keys(option, key):
     assert as_keys(option, recipe.keys_of_options(recipe.job_of(words))) == key
 
 
-def test_a_group_that_is_a_name_by_itself_is_looked_up():
+def test_a_wrong_name_in_place_of_a_group_is_reported():
     job = train.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
     said = recipe.unknown_name(job)
     assert said.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")
 
 
-def test_a_method_that_does_not_exist_is_answered_with_all_that_do(monkeypatch):
+def test_an_unknown_method_is_reported_with_all_methods(monkeypatch):
     words = ["--config-dir", str(CONFIGS), "--config-name", "demo", "method=hsci"]
     monkeypatch.setattr(sys, "argv", ["recipe", *words])
     with pytest.raises(UserError, match="Could not find 'method/hsci'") as caught:
@@ -83,7 +83,7 @@ def test_a_method_that_does_not_exist_is_answered_with_all_that_do(monkeypatch):
 
 
 @pytest.mark.parametrize("word", ["++model.logits=residual", "method=coda"])
-def test_a_model_of_fairseqs_does_not_take_our_options_in_silence(word):
+def test_our_options_are_refused_for_a_model_of_fairseq(word):
     job = train.parse(["--config", "multi30k_small", "model._name=transformer", word])
     message = r"model\.logits=\w+: transformer has no such option; give model\._name=transformer_"
     with pytest.raises(UserError, match=message):
@@ -92,10 +92,7 @@ def test_a_model_of_fairseqs_does_not_take_our_options_in_silence(word):
     recipe.check_model(train.parse(["--config", "multi30k_small", "model._name=transformer"]))
 
 
-# Their one reader.
-
-
-def test_a_group_wins_over_the_recipe_and_a_word_over_all(tmp_path):
+def test_a_group_overrides_the_recipe_and_an_override_overrides_both(tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("defaults: [_self_, {method: null}]\nmodel: {drophead: 0.5, dropout: 0.1}\n")
     words = ["method=drophead", "+size=big", "++model.dropout=0.3", "hydra.job.chdir=false"]
@@ -106,16 +103,18 @@ def test_a_group_wins_over_the_recipe_and_a_word_over_all(tmp_path):
     assert [lookup(found, name) for name in names] == [0.1, 0.3, 1024, None]
     (tmp_path / "method").mkdir()
     (tmp_path / "method/drophead.yaml").write_text("model: {drophead: 0.9}\n")
-    assert lookup(compose(mine, choices, {}), "model.drophead") == 0.9, "beside the recipe"
+    assert lookup(compose(mine, choices, {}), "model.drophead") == 0.9, (
+        "the group beside the recipe"
+    )
 
 
-def test_a_choice_of_no_file_is_left_to_hydra_by_a_lenient_reader():
+def test_lenient_compose_ignores_a_choice_without_a_file():
     with pytest.raises(UserError, match="hsci.yaml: no such file; method/ has hsic$"):
         compose("demo", {"method": "hsci"}, {})
     assert compose("demo", {"method": "hsci"}, {}, lenient=True) == compose("demo", {}, {})
 
 
-def test_what_omegaconf_refuses_is_one_line():
+def test_errors_of_omegaconf_are_one_line():
     with pytest.raises(UserError, match="demo.yaml: .*; correct it in the recipe") as caught:
         compose("demo", {}, {"model.dropout": "${"})
     assert "\n" not in str(caught.value)
@@ -132,7 +131,7 @@ def _chosen(monkeypatch, folder, *words, bfloat16="0"):
     return precision.choose(train.parse([*recipe_words, *words]))
 
 
-def test_a_recipe_trains_in_float32_where_bfloat16_is_imitated(monkeypatch, tmp_path):
+def test_a_recipe_trains_in_float32_where_bfloat16_is_emulated(monkeypatch, tmp_path):
     words, said = _chosen(monkeypatch, tmp_path)
     assert words == ["++common.bf16=false"] and said.startswith("precision: float32, as this proc")
     assert _chosen(monkeypatch, tmp_path, bfloat16="1") == ([], "precision: bfloat16")
@@ -151,6 +150,6 @@ def test_a_resumed_run_keeps_its_precision(monkeypatch, tmp_path, before, proces
     )
 
 
-def test_fp16_without_a_gpu_is_refused_at_once(monkeypatch, tmp_path):
+def test_fp16_without_a_gpu_is_refused_before_training(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="common.fp16=true: needs a GPU"):
         _chosen(monkeypatch, tmp_path, "++common.fp16=true")

@@ -1,4 +1,4 @@
-"""What ``scripts/run.sh`` takes from a recipe."""
+"""Values that ``scripts/run.sh`` reads from a recipe."""
 
 import subprocess
 
@@ -7,9 +7,10 @@ import pytest
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS, ROOT
 from diverse_mha.training.run_values import main, score_of, values
+from tests.corpora.scripts import environment
 
 
-def test_a_recipe_gives_every_step_of_the_paper():
+def test_a_recipe_has_every_step_of_the_papers_experiment():
     found = values(["wmt14_en_de_google", "method=coda", "--processes", "8", "--from", "there"])
     data = "data/wmt14-en-de-google"
     assert found["prepare"] == ["prepare-wmt14-en-de-google.sh", "--out", data, "--from", "there"]
@@ -23,13 +24,13 @@ def test_a_recipe_gives_every_step_of_the_paper():
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.yaml")))
-def test_every_recipe_has_a_pipeline_and_its_script(name):
+def test_every_recipe_has_a_preparation_and_a_run_folder(name):
     found = values([name])
     assert name == "demo_lm" or (ROOT / "data-prep" / found["prepare"][0]).is_file()
     assert found["run"].startswith("runs/") and found["data"].endswith("/bin")
 
 
-def test_a_corpus_and_a_plugin_of_ones_own_reach_every_step():
+def test_your_own_corpus_and_plugin_are_passed_to_every_step():
     words = ["task.data=mine/bin", "common.user_dir=my_plugin", "++common.cpu=true"]
     found = values(["multi30k_small", *words, "++generation.max_len_b=9"])
     assert found["prepare"] == [] and found["data"] == "mine/bin"
@@ -51,13 +52,13 @@ def test_a_corpus_and_a_plugin_of_ones_own_reach_every_step():
         (["demo", "--beam", "3"], "--beam"),
     ],
 )
-def test_wrong_words_are_refused_in_one_line(words, said):
+def test_wrong_arguments_are_refused_in_one_line(words, said):
     with pytest.raises(UserError) as caught:
         values(words)
     assert said in str(caught.value)
 
 
-def test_the_score_is_the_papers(capsys):
+def test_the_score_is_the_measure_of_the_paper(capsys):
     assert score_of("compound_split_bleu", {"compound_split_bleu": 27.3}) == 27.3
     parts = {"accuracy": 50.0, "examples": 1}, {"accuracy": 100.0, "examples": 3}
     subsets = {"valid": parts[0], "test1": parts[0], "test12": parts[1]}
@@ -66,19 +67,22 @@ def test_the_score_is_the_papers(capsys):
 
 
 @pytest.mark.integration
-def test_the_whole_experiment_and_the_second_call(tmp_path):
-    """With an average; nothing is done twice, and another search is refused."""
+def test_a_whole_experiment_runs_and_is_not_repeated(tmp_path):
+    """With an averaged model. The second call repeats no step, and another search is refused."""
     text = (CONFIGS / "demo.yaml").read_text()
     text = text.replace("prepare-demo.sh\n", "prepare-demo.sh --pairs 500 --merges 200\n")
     text = text.replace("average: 0 ", "average: 2 ").replace("updates: 1\n", "updates: 2\n")
+    text = text.replace("max_update: 12", "max_update: 4").replace("updates: 6", "updates: 2")
     (tmp_path / "mine.yaml").write_text(text)
 
     def call(*words):
         command = ["bash", str(ROOT / "scripts/run.sh"), "mine.yaml", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400)
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=400
+        )
 
     printed = call("--print").stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"], "nothing is run"
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"], "--print runs nothing"
     first = call()
     assert first.returncode == 0, first.stdout + first.stderr
     shown = [line for line in first.stdout.splitlines() if line.startswith("$ bash ")]

@@ -1,4 +1,4 @@
-"""The terminal shows what is trained and how far it is; the log file shows everything."""
+"""The terminal shows a summary and the progress of a training; the log file has all lines."""
 
 import logging
 import logging.config
@@ -23,7 +23,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("file", [True, False])
-def test_the_terminal_leaves_out_what_the_file_has(file, tmp_path, capsys):
+def test_the_terminal_omits_details_that_the_log_file_has(file, tmp_path, capsys):
     root = logging.getLogger()
     before = root.handlers[:], root.level
     handlers = {"console": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout"}}

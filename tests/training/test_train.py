@@ -1,4 +1,4 @@
-"""The training launcher: what it starts, what it refuses, and how it ends its workers."""
+"""The launcher of trainings: its commands, errors and workers."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from diverse_mha.training import train
 
 @pytest.fixture
 def data(tmp_path):
-    """A folder that looks binarised."""
+    """Folder that looks like binarised data."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "dict.de.txt").write_text("a 1\n")
@@ -55,7 +55,7 @@ def test_plain_training_passes_options_on(data):
 
 
 def test_a_cpu_training_has_one_process_by_default(data, tmp_path):
-    """Else fairseq would count GPUs, also with --cpu."""
+    """By default fairseq counts GPUs, even with --cpu."""
     recipe = tmp_path / "my.yaml"
     recipe.write_text("task: {data: a}\n")
     hydra = (["--config", str(recipe), f"+common.cpu={value}"] for value in ("true", "yes", 1))
@@ -65,7 +65,7 @@ def test_a_cpu_training_has_one_process_by_default(data, tmp_path):
 
 
 def test_processes_limits_the_gpus_also_in_a_slurm_job(data, recipe):
-    """Under Slurm without an init method, fairseq takes all GPUs and a port by the job's ID."""
+    """In a Slurm job, fairseq's default is all GPUs and a port derived from the job ID."""
     command = only_command("--processes", 2, data, gpus=4, port=4711)
     assert option(command, "--distributed-world-size") == "2"
     assert "--distributed-rank" not in command
@@ -189,7 +189,7 @@ def test_refusal_comes_before_the_slow_imports(tmp_path):
 
 
 def python(code):
-    """A worker that runs a piece of Python."""
+    """Return a worker that runs Python code."""
     return [sys.executable, "-c", code], {}
 
 
@@ -208,9 +208,9 @@ def test_one_failure_ends_the_others(capsys):
 
 
 @pytest.mark.integration
-def test_interruption_ends_workers_and_what_they_started(tmp_path):
+def test_interruption_ends_workers_and_their_children(tmp_path):
     note = tmp_path / "pids"
-    # The worker starts a process of its own, as a data loader does.
+    # The worker starts a child, as a data loader does.
     child = "import time; time.sleep(200)"
     worker = (
         "import os, subprocess, sys, time; "
@@ -238,8 +238,8 @@ def test_interruption_ends_workers_and_what_they_started(tmp_path):
 
 
 def ends(pid: int) -> bool:
-    """Return True if the process ends within 10 s; a zombie counts."""
-    for _ in range(200):  # a busy machine takes a moment
+    """Return True if the process ends within 10 s. A zombie has ended."""
+    for _ in range(200):  # a busy machine may take long
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return True
@@ -252,13 +252,13 @@ def ends(pid: int) -> bool:
 def test_a_recipe_is_found_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert train.parse(["--config", "demo"]).config == train.CONFIGS / "demo.yaml"
-    (tmp_path / "demo").touch()  # no recipe: Hydra reads *.yaml alone
+    (tmp_path / "demo").touch()  # not a recipe: Hydra reads only *.yaml
     assert train.parse(["--config", "demo"]).config == train.CONFIGS / "demo.yaml"
     (tmp_path / "demo.yaml").write_text("common: {}\n")
     assert train.parse(["--config", "demo.yaml"]).config == Path("demo.yaml")
 
 
-def test_what_nohup_ignores_stays_ignored():
+def test_signals_ignored_by_nohup_stay_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with stoppable() as check:
