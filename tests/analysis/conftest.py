@@ -1,4 +1,4 @@
-"""Tiny binarised data, and untrained checkpoints as fairseq-train would save them."""
+"""Tiny binarised data and untrained checkpoints."""
 
 import random
 
@@ -16,9 +16,9 @@ SHAPE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attentio
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    """Pairs of strings of words and their reversals, and the sources as text of their own.
+    """Sentence pairs (a random sentence and its reversal), and the sources alone.
 
-    Words that a careless page or plot would stumble over are among them.
+    Some words need escaping in pages and plots.
     """
     words = [str(n) for n in range(8)] + ["<script>alert(1)</script>", "$x$", "&amp;", '"', "好"]
     folder = tmp_path_factory.mktemp("data") / "bin"
@@ -35,7 +35,7 @@ def data(tmp_path_factory):
 
 
 def untrained(args) -> dict:
-    """What fairseq-train would save before its first update."""
+    """Return the checkpoint that fairseq-train would save before its first update."""
     cfg = convert_namespace_to_omegaconf(args)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
@@ -52,7 +52,7 @@ def untrained(args) -> dict:
 
 @pytest.fixture(scope="session")
 def pairs(tmp_path_factory, data):
-    """Pairs of sentences with labels, for a classifier: the texts of ``data`` twice."""
+    """Labelled sentence pairs for a classifier; both sentences are sources of ``data``."""
     folder = tmp_path_factory.mktemp("pairs") / "bin"
     words = Dictionary.load(str(data / "dict.txt"))
     labels = dictionary_of("xyz")
@@ -71,7 +71,7 @@ def pairs(tmp_path_factory, data):
 
 @pytest.fixture(scope="session")
 def save(tmp_path_factory, data):
-    """Function that saves an untrained model: name, architecture and options."""
+    """Function that saves an untrained model, given its name, architecture and options."""
     sides_of = {
         "translation": ["encoder", "decoder"],
         "language_modeling": ["decoder"],

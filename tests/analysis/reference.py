@@ -1,4 +1,4 @@
-"""The measures written out in numpy with the full matrices, float64: slow, and easy to check."""
+"""Slow reference implementations of the measures in numpy, with full float64 matrices."""
 
 import math
 
@@ -18,7 +18,7 @@ def cka(x, y):
 
 
 def svcca(x, y, threshold=0.99):
-    """SVD of each full matrix, directions covering the threshold, then CCA by QR."""
+    """SVD of each matrix, its leading directions up to the threshold, then CCA by QR."""
 
     def directions(a):
         a = a - a.mean(axis=0)
@@ -33,7 +33,7 @@ def svcca(x, y, threshold=0.99):
 
 
 def jensen_shannon(p, q):
-    """Mean of the two Kullback-Leibler divergences to the mixture, nats, one row."""
+    """Mean Kullback-Leibler divergence of two rows to their mixture, in nats."""
 
     def kl(a, b):
         return sum(u * math.log(u / v) for u, v in zip(a, b, strict=True) if u > 0)
@@ -43,7 +43,7 @@ def jensen_shannon(p, q):
 
 
 def sharpness(weights, real_queries, real_keys):
-    """Mean entropy (nats) and share of rows with a weight above 0.95, of one head: loops alone."""
+    """Mean entropy (nats) of a head and share of rows with a weight above 0.95, by loops."""
     entropies, sharp = [], 0
     for sentence, queries, keys in zip(weights, real_queries, real_keys, strict=True):
         for row in (sentence[t] for t in range(len(sentence)) if queries[t]):

@@ -1,4 +1,4 @@
-"""``diverse-mha align``: subwords to words, error rates, the choice of a head, the command."""
+"""``diverse-mha align``: word alignments, error rates and the choice of a head."""
 
 import json
 import random
@@ -38,19 +38,19 @@ def test_subword_alignments_are_merged_to_words():
     assert word_places(["a@@", "▁b", "c"], None) == [0, 1, 2]
     weights = torch.tensor(
         [
-            [0.30, 0.30, 0.40, 0.0],  # the two tokens of word 0 weigh more together
+            [0.30, 0.30, 0.40, 0.0],  # the two tokens of word 0 have more weight together
             [0.10, 0.10, 0.20, 0.6],
             [0.00, 0.10, 0.60, 0.3],
         ]
     )
     assert best_sources(weights, [0, 0, 1, 2], [0, 1, 1]).tolist() == [0, 2]
     both = best_sources(torch.stack([weights, weights.flip(1)]), [0, 0, 1, -1], [0, 1, 2])
-    assert both.tolist() == [[0, 0, 1], [0, 0, 0]], "the last token is of no word"
+    assert both.tolist() == [[0, 0, 1], [0, 0, 0]], "the last token belongs to no word"
 
 
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
-def test_alignments_print_words_of_the_text_not_the_dictionary(kind, tmp_path, monkeypatch, capsys):
-    """A subword that the dictionary lacks neither begins a word nor ends one."""
+def test_alignments_have_the_words_of_the_text(kind, tmp_path, monkeypatch, capsys):
+    """Also where the dictionary lacks a subword and its mark."""
     text = {
         "bpe": ("Q@@ u@@ ad ad", "ad |@@ | ad"),
         "sentencepiece": ("▁Q u ad ▁ad", "▁ad ▁| | ▁ad"),
@@ -64,7 +64,7 @@ def test_alignments_print_words_of_the_text_not_the_dictionary(kind, tmp_path, m
     assert found.known and capsys.readouterr().err == ""
     assert (found.sources, found.targets) == (["Quad", "ad"], ["ad", "||", "ad"])
     if kind != "sentencepiece":
-        aligner._kinds = ["sentencepiece"] * 2  # without its mark, as of Japanese
+        aligner._kinds = ["sentencepiece"] * 2  # a subword without mark, as in Japanese
         aligner.split("test")
         assert "note: most sentences of test have one word" in capsys.readouterr().err
     aligner._kinds = [POST_PROCESS.get(kind)] * 2
@@ -77,7 +77,7 @@ def test_alignments_print_words_of_the_text_not_the_dictionary(kind, tmp_path, m
 
 
 def stub(folder, monkeypatch, words, text, kind="none", weights=None):
-    """Return an aligner of one head, and of a split of one sentence, on prepared text."""
+    """Return an aligner with one head for a split of one sentence."""
     for name in ("bin", "bpe"):
         (folder / name).mkdir()
     for place, language in enumerate(("de", "en")):
@@ -106,7 +106,7 @@ def test_the_next_step_aligns_the_word_that_it_reads(tmp_path, monkeypatch):
     words = Dictionary()
     for word in "abc":
         words.add_symbol(word)
-    weights = torch.eye(4).roll(1, dims=0)  # row t + 1 looks at source word t
+    weights = torch.eye(4).roll(1, dims=0)  # row t + 1 attends to source word t
     aligner = stub(tmp_path, monkeypatch, words, ("a b c", "c b a"), weights=weights)
     (found,) = aligner.split("test")
     rows = dict(zip(map(str, aligner.candidates), found.choices.tolist(), strict=True))
@@ -132,8 +132,8 @@ def test_the_next_step_aligns_the_word_that_it_reads(tmp_path, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
-def test_words_of_hostile_lines_are_all_there(source, target, kind, tmp_path, monkeypatch):
-    """Symbols of the dictionary in a text are words like others (fairseq #1881)."""
+def test_all_words_of_unusual_lines_are_aligned(source, target, kind, tmp_path, monkeypatch):
+    """Special symbols of the dictionary are ordinary words in a text (fairseq #1881)."""
     words = Dictionary()
     for word in ("a", "b") if kind == "none" else ("a", "b", "a@@"):
         words.add_symbol(word)
@@ -156,7 +156,7 @@ def test_alignment_error_rate_follows_och_and_ney():
     assert (precision, recall) == (pytest.approx(3 / 4), pytest.approx(2 / 3))
 
 
-def test_the_head_that_others_agree_with_has_the_highest_agreement():
+def test_the_head_most_like_the_others_has_the_highest_agreement():
     truth = torch.randint(9, (200,), generator=torch.Generator().manual_seed(1))
     heads = truth.repeat(5, 1)
     for row, wrong in enumerate((80, 20, 120, 200, 60)):
@@ -171,8 +171,8 @@ def test_the_head_that_others_agree_with_has_the_highest_agreement():
     assert agreement(heads[:1]).tolist() == [1]
 
 
-def test_heads_that_look_at_one_place_are_not_chosen():
-    """Of two heads that look at the end of the sentence, and one that aligns, this one is taken."""
+def test_heads_that_attend_to_a_single_position_are_not_chosen():
+    """A head that aligns is chosen, not two that attend to the end of the sentence."""
     generator = torch.Generator().manual_seed(1)
     words = torch.randint(40, (600,), generator=generator)
     aligned = words.clone()
@@ -184,14 +184,14 @@ def test_heads_that_look_at_one_place_are_not_chosen():
     assert values[0] > 0.9 > values[1] > 0.4 and values[2] < 0.05
     chance = torch.randint(40, (600,), generator=generator)
     assert consistency(chance, words) < 0.05
-    assert consistency(torch.arange(600), torch.arange(600)) == 0, "a single link tells nothing"
+    assert consistency(torch.arange(600), torch.arange(600)) == 0, "a single link is no evidence"
     links = [(0, 0), (0, 0), (0, 1), (1, 1), (1, 1)]
     expected = (1 / 3 + 1 / 3 + 0 / 3 + 1 / 2 + 1 / 2) / 5
     assert consistency(*torch.tensor(links).T) == pytest.approx(expected)
 
 
 def literal(forward, backward, method, sources, targets):
-    """Koehn et al. 2003, as in their algorithm: e of the target, f of the source."""
+    """Grow-diag-final, literally as in Koehn et al. 2003: e is a target word, f a source word."""
     matrix = [[{(f, e)} <= forward & backward for f in range(sources)] for e in range(targets)]
 
     def add(e_new, f_new, among, test):
@@ -223,7 +223,7 @@ def literal(forward, backward, method, sources, targets):
 
 
 @pytest.mark.parametrize("method", SYMMETRISATIONS)
-def test_both_directions_are_joined_as_in_koehn_et_al(method):
+def test_links_of_both_directions_are_combined_as_in_koehn_et_al(method):
     generator = random.Random(1)
     for _ in range(200):
         sources, targets = generator.randint(0, 9), generator.randint(0, 9)
@@ -237,7 +237,7 @@ def test_both_directions_are_joined_as_in_koehn_et_al(method):
 
 
 @given(st.lists(st.text("a@\u2581&;", min_size=1, max_size=4), max_size=8))
-def test_words_are_as_many_as_their_places(tokens):
+def test_there_is_a_position_for_every_word(tokens):
     for kind in (None, "subword_nmt", "sentencepiece"):
         places = word_places(tokens, kind)
         words = merge_subwords(tokens, places, kind)
@@ -245,14 +245,16 @@ def test_words_are_as_many_as_their_places(tokens):
         assert len(words) == len(tokens) or kind
 
 
-def test_gold_is_read_with_possible_links(tmp_path):
+def test_possible_links_of_gold_alignments_are_read(tmp_path):
     path = tmp_path / "gold"
     path.write_text("0-0 1p2\n\n3-1\n")
     assert Gold(path).lines == [({(0, 0)}, {(1, 2)}), (set(), set()), ({(3, 1)}, set())]
     path.write_text("1-1 2p3\n")
     gold = Gold(path, first=1)
     assert gold.lines == [({(0, 0)}, {(1, 2)})]
-    assert gold.score({0: {(0, 0), (1, 2)}}) == (0, 1, 1), "a possible link is no error"
+    assert gold.score({0: {(0, 0), (1, 2)}}) == (0, 1, 1), (
+        "a possible link does not count as an error"
+    )
     assert gold.score({0: {(1, 2)}})[0] == pytest.approx(1 - 1 / 2)
     path.write_text("0-0\n1:2\n")
     with pytest.raises(UserError, match=r"line 2: '1:2' is no link"):
@@ -287,7 +289,7 @@ def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
 
 
 @pytest.mark.integration
-def test_both_directions_are_aligned(checkpoint, save, data, tmp_path, capsys):
+def test_reverse_combines_the_links_of_two_models(checkpoint, save, data, tmp_path, capsys):
     turned = ["--source-lang", "tgt", "--target-lang", "src"]
     reverse = save("reverse", "transformer_disagree", *turned)
     one = ["align", str(checkpoint), str(data), "--cpu", "--head", "1.2"]
@@ -316,7 +318,7 @@ def test_both_directions_are_aligned(checkpoint, save, data, tmp_path, capsys):
 
 @pytest.mark.integration
 def test_sentences_too_long_for_a_model_have_no_alignment(save, data, capsys):
-    """No index is out of range (fairseq #1881)."""
+    """They raised an index error in fairseq (#1881)."""
     short = save("short", "transformer_disagree", "--max-source-positions", "9")
     assert run(["align", str(short), str(data), "--cpu"]) == 0
     out, said = capsys.readouterr()

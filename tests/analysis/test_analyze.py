@@ -1,4 +1,4 @@
-"""The command, from checkpoint files and data to tables."""
+"""``diverse-mha analyze``, from checkpoints and data to tables and files."""
 
 import csv
 import hashlib
@@ -25,7 +25,7 @@ COMPONENTS = ["encoder", "cross", "decoder"]
 
 @pytest.fixture
 def scores(tmp_path):
-    """Function from the words of a command to the numbers that it writes."""
+    """Function that runs analyze with arguments and returns the written scores."""
 
     def measure(*words) -> dict:
         path = tmp_path / "there" / "scores.json"
@@ -49,7 +49,7 @@ def test_table_has_every_component_and_layer(checkpoint, data, capsys):
 def test_results_survive_a_deleted_checkpoint_and_a_closed_pipe(
     checkpoint, data, tmp_path, monkeypatch, capsys
 ):
-    """A training removes old checkpoints; ``| head`` reads some lines; drawing takes longest."""
+    """A running training removes old checkpoints, and ``| head`` closes the pipe early."""
     path = shutil.copy(checkpoint, tmp_path / "checkpoint3.pt")
     measure, seen = analyze.analyze, []
 
@@ -63,7 +63,9 @@ def test_results_survive_a_deleted_checkpoint_and_a_closed_pipe(
     words = ["--cpu", "--layers", "last", "--output", str(tmp_path / "out")]
     monkeypatch.setattr(analyze, "write_figures", lambda *_: seen.append(capsys.readouterr().out))
     assert run(["analyze", str(checkpoint), str(data), *words]) == 0
-    assert "\nSharpness of attention, means over heads\n" in seen[0], "tables come first"
+    assert "\nSharpness of attention, means over heads\n" in seen[0], (
+        "tables are printed before figures are drawn"
+    )
     (tmp_path / "out/report.html").write_text("of other models")
     monkeypatch.setattr(analyze, "analyze", analyze_and_remove)
     monkeypatch.setattr(analyze, "format_tables", close)
@@ -77,7 +79,7 @@ def test_results_survive_a_deleted_checkpoint_and_a_closed_pipe(
     assert len(rows) == 3 * 4 and 0 < float(rows[0]["entropy"]) < math.log(13)
 
 
-def test_the_quickstart_has_the_mean_cka_over_layers(checkpoint, data, scores):
+def test_the_quickstart_prints_the_mean_cka_over_layers(checkpoint, data, scores):
     found = scores(checkpoint, data)["models"][0]
     layers = {name: found["components"][name]["layers"].values() for name in COMPONENTS}
     means = {c: sum(one["cka"]["mean"] for one in layers[c]) / len(layers[c]) for c in COMPONENTS}
@@ -97,7 +99,7 @@ def test_stock_checkpoint_gives_the_numbers_of_its_namesake(arch, task, twin, sa
     options = ["--share-decoder-input-output-embed"]
     if task == "language_modeling":
         options = ["--tokens-per-sample", "32", "--activation-fn", "gelu"]
-        if arch.endswith("_gpt"):  # what its name says; the widths follow from the shape
+        if arch.endswith("_gpt"):  # GPT's normalisation, and widths that follow from the shape
             options += ["--decoder-normalize-before"]
             options += ["--decoder-input-dim", "16", "--decoder-output-dim", "16"]
     stock = save("stock", arch, *options, task=task)
@@ -117,7 +119,7 @@ def test_a_classifier_of_pairs_has_an_encoder_of_both_sentences(save, pairs, dat
     assert list(found["components"]) == ["encoder"] and found["sentences"] == 40
     single = save("single-text", "transformer_disagree")
     texts = scores(single, data)["models"][0]
-    # Both inputs are the source texts.
+    # Both inputs consist of the source texts.
     positions = texts["components"]["encoder"]["positions"]
     assert found["components"]["encoder"]["positions"] == 2 * positions
     with pytest.raises(UserError, match="holds no dict"):
@@ -179,8 +181,8 @@ def test_heads_csv_and_tables_have_every_head(save, data, tmp_path, capsys):
     assert float(rows[1]["low"]) < float(rows[1]["importance"]) < float(rows[1]["high"])
     assert float(rows[1]["p_holm"]) >= layer["importance"]["p"][1]
     page = (tmp_path / "report.html").read_text()
-    assert "rise of the loss without the head" in page, "the maps of the view"
-    assert "first: Without one head" in page, "the headline"
+    assert "rise of the loss without the head" in page, "labels of the heat maps"
+    assert "first: Without one head" in page, "the first finding"
 
 
 def test_missing_libraries_are_reported_before_the_analysis(monkeypatch):

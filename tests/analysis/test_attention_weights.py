@@ -1,4 +1,4 @@
-"""Divergence and entropy of attention: loops over rows, closed forms, padding."""
+"""Divergence and entropy of attention weights against explicit loops and closed forms."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_identical_heads_give_zero_and_disjoint_ones_ln_2():
     apart = torch.stack((one_hot[:, 0], one_hot[:, 0].roll(2, dims=-1)), dim=1)
     found = jensen_shannon(apart, reduction="row")
     torch.testing.assert_close(found[0, 1].item(), math.log(2), rtol=1e-7, atol=0)
-    # Two rows a sentence.
+    # Two rows in each sentence.
     assert jensen_shannon(apart)[0, 1].item() == pytest.approx(2 * math.log(2), rel=1e-7)
 
 
@@ -94,7 +94,7 @@ def test_entropy_of_uniform_and_one_hot_weights():
     assert float(attention_entropy(even).entropy) == pytest.approx(math.log(8))
     assert attention_entropy(torch.eye(8)[None, None]) == (0, 1)
     at = torch.tensor([[[[0.95, 0.05]]]], dtype=torch.float64)
-    assert float(attention_entropy(at).sharp) == 0, "above 0.95, not at it"
+    assert float(attention_entropy(at).sharp) == 0, "a weight of 0.95 itself does not count"
 
 
 def test_training_weights_are_returned_before_dropout():

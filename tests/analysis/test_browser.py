@@ -1,4 +1,4 @@
-"""The report in a browser: heads by keyboard and by map, on a small screen, in the dark."""
+"""The report in a browser: keyboard, heat maps, small screens and dark mode."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, report):
-    """The page, just opened, on a screen of some size."""
+    """Function that opens the page on a screen of a given size."""
 
     def opened(width=1200, theme="light"):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -74,7 +74,7 @@ def value(browser, name):
 
 
 def with_progress(browser) -> list[tuple[str, float]]:
-    """Words of the keys, with the weights that the page says."""
+    """Return the words attended to, with the weights on the page."""
     items = browser.find_elements("css selector", "#view-keys li")
     return [
         (word, float(share or 0) / 100)
@@ -86,7 +86,7 @@ def test_keyboard_selects_head_and_sentence(page, paths, data):
     browser = page()
     keys = webdriver.Keys
     browser.execute_script("document.getElementById('view-model').focus()")
-    # The second model, attention to the source, layer 2, head 3, second sentence, fourth word.
+    # Second model, cross attention, layer 2, head 3, second sentence, fourth word.
     for downs in (1, 1, 1, 2, 1):
         press(browser, *[keys.ARROW_DOWN] * downs, keys.TAB)
     press(browser, keys.HOME, *[keys.ARROW_RIGHT] * 3)
@@ -115,6 +115,6 @@ def test_page_makes_no_requests_and_logs_no_errors(page):
     browser.find_elements("css selector", "#view-queries button")[1].click()
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [e["params"]["request"]["url"] for e in events if "requestWillBeSent" in e["method"]]
-    own = ("file:", "data:", "chrome")  # the last are the browser's own pages
+    own = ("file:", "data:", "chrome")  # the browser's own pages
     assert asked and all(url.startswith(own) for url in asked)
     assert browser.get_log("browser") == []

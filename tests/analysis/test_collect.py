@@ -1,4 +1,4 @@
-"""All measures of a model's modules: batches, padding, order, and what is asked for."""
+"""Measures of all attention modules of a model."""
 
 import itertools
 import json
@@ -33,7 +33,7 @@ def states_of(model, batch, selection=ALL):
 
 
 def sentence(states, i):
-    """The records of sentence ``i`` of a batch."""
+    """Return the head states of sentence ``i`` of a batch."""
     return {
         component: [HeadStates(*(None if x is None else x[i : i + 1] for x in s)) for s in layers]
         for component, layers in states.items()
@@ -41,7 +41,7 @@ def sentence(states, i):
 
 
 def widened(states, columns):
-    """The records with that many more positions of padding, NaN in all of them."""
+    """Return head states with further padding positions that hold NaN."""
 
     def widen(s):
         mask = {
@@ -66,7 +66,7 @@ def measure(parts, selection=ALL):
 
 
 def numbers(nested):
-    """All numbers of a result, in order."""
+    """Return all numbers of a result in order."""
     if isinstance(nested, dict):
         nested = list(nested.values())
     if isinstance(nested, list):
@@ -129,7 +129,7 @@ def test_pairs_equal_the_tensor_functions(states):
             assert layer["svcca"]["coefficients"]["2-3"] == pytest.approx(curve, abs=1e-9)
             upper = np.array(layer["cka"]["pairs"])[np.triu_indices(4, 1)]
             assert layer["cka"]["mean"] == pytest.approx(upper.mean())
-    # The summary is of the last layers, and of all layers.
+    # The summary has means over the last layers and over all layers.
     rows = [[x["jsd"]["per_row"] for x in entry["layers"].values()]
             for entry in result["components"].values()]  # fmt: skip
     assert result["summary"]["jsd"]["last_per_row"] == pytest.approx(np.mean(rows, axis=0)[1])
@@ -185,7 +185,7 @@ def test_unknown_components_and_layers_are_refused():
 
 @pytest.mark.parametrize("positions", [1, 2])
 def test_similarity_is_none_with_one_or_two_positions(positions):
-    """Between two, CKA is 1 whatever the data."""
+    """CKA of two positions is always 1."""
     states = states_of(build_ours().eval(), toy_batch((positions,), (positions,)))
     result = measure([states])
     assert all(
@@ -228,7 +228,7 @@ def test_against_compares_last_layers_over_the_same_positions():
 
 
 def literal(x, mask, product, pairs):
-    """Minus the mean over pairs of a product of two heads' rows, by sentence and real position."""
+    """Minus the mean product of two heads' rows, over pairs, sentences and real positions."""
     return [
         [
             -sum(float(product(x[b, i, t], x[b, j, t])) for i, j in pairs) / len(pairs)

@@ -1,4 +1,4 @@
-"""What is in the figures: values, scales, and names of files."""
+"""Values, scales and file names of the figures."""
 
 from types import SimpleNamespace
 
@@ -29,7 +29,7 @@ def test_colour_limit_is_the_largest_value_of_all_models(measure):
         (image,) = maps_of(heat_maps(model, measure, end))[0].images
         assert image.get_clim() == (0, 0.8)
         shown = image.get_array()
-        assert shown[0, 1] == value and shown.mask[0, 0], "the diagonal says nothing"
+        assert shown[0, 1] == value and shown.mask[0, 0], "the diagonal does not count"
 
 
 def test_coefficient_curve_averages_pairs_of_unequal_length():
@@ -41,7 +41,7 @@ def test_coefficient_curve_averages_pairs_of_unequal_length():
     assert line.get_ydata() == pytest.approx([0.7, 0.5, 0.3])
 
 
-def test_no_figure_overwrites_another():
+def test_figures_have_different_file_names():
     plots = all_plots([result("a/b", 0.5), result("A-b", 0.5)])
     names = ["cka-encoder-beside", "cka-a-b", "cka-A-b-2"]
     assert [plot.name for _, plot in plots] == names

@@ -1,4 +1,4 @@
-"""Arrays of every layer and head, for sentences that a user gives."""
+"""Arrays of every layer and head for given sentences."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def test_forced_translations_have_the_states_of_the_models_own_forward_pass(chec
     assert cross.query_padding_mask.tolist()[0] == [False, False, False, True]
     assert cross.key_padding_mask.tolist()[1] == [False, False, False, True, True]
 
-    # The second sentence alone, through fairseq's own call.
+    # The second sentence by itself, by fairseq's forward pass.
     task = model.loaded.task
     encode = task.source_dictionary.encode_line
     source, target = (encode(t, add_if_not_exist=False).long()[None] for t in ("4 5", "5 4 好"))
@@ -48,7 +48,7 @@ def test_forced_translations_have_the_states_of_the_models_own_forward_pass(chec
             torch.testing.assert_close(outputs, expected.outputs, atol=1e-6, rtol=1e-5)
 
 
-def test_without_a_target_the_models_own_translation_is_forced(checkpoint, data):
+def test_without_targets_the_models_own_translations_are_used(checkpoint, data):
     model = diverse_mha.load(checkpoint, data, cpu=True)
     own = model.run(SENTENCES, states=("weights",), beam=2)
     assert own.heads["cross"].outputs is None
@@ -60,7 +60,7 @@ def test_without_a_target_the_models_own_translation_is_forced(checkpoint, data)
         assert torch.equal(heads.weights[1], forced.heads[component].weights[1])
 
 
-def test_language_models_and_classifiers_too(save, data, pairs):
+def test_language_models_and_classifiers_have_arrays_too(save, data, pairs):
     lm = save("lm", "transformer_lm_disagree", task="language_modeling")
     run = diverse_mha.load(lm, data, cpu=True).run(SENTENCES)
     assert run.source_tokens[0] == ["</s>", "0", "1", "2", "3"]
@@ -78,7 +78,7 @@ def test_language_models_and_classifiers_too(save, data, pairs):
         model.run([("0", "1")], target=["2"])
 
 
-def test_arrays_are_those_of_the_run(checkpoint, data, tmp_path):
+def test_saved_arrays_equal_those_in_memory(checkpoint, data, tmp_path):
     run = diverse_mha.load(checkpoint, data, cpu=True).run(SENTENCES, target=SENTENCES)
     np.savez(tmp_path / "heads.npz", **run.arrays())
     arrays = np.load(tmp_path / "heads.npz")  # no pickle
@@ -99,7 +99,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_wrong_input_is_named(message, checkpoint, data):
+def test_wrong_sentences_are_reported(message, checkpoint, data):
     sentences, options = WRONG[message]
     with pytest.raises(ValueError, match=message):
         diverse_mha.load(checkpoint, data, cpu=True).run(sentences, **options)
@@ -124,7 +124,7 @@ def test_the_command_saves_arrays_and_shows_the_sentences_of_a_file(checkpoint, 
     assert [s["components"]["encoder"]["keys"] for s in shown] == own.source_tokens
     targets = [tokens[:TOKENS] for tokens in own.target_tokens]
     assert [s["components"]["cross"]["queries"] for s in shown] == targets
-    assert run_analyze(*words) == 0  # onto its own file
+    assert run_analyze(*words) == 0  # replaces its own file
 
     lines.write_text("0 1\t2\n3\t4 5\n", encoding="utf-8")
     assert run_analyze(*words) == 0
@@ -162,7 +162,7 @@ def test_wrong_sentences_and_files_are_refused(message, checkpoint, data, tmp_pa
     assert (tmp_path / "notes.npz").read_text() == "x" and not (tmp_path / "out").exists()
 
 
-def test_the_page_shows_what_its_code_prints(checkpoint, data, capsys):
+def test_output_on_the_page_is_that_of_its_code(checkpoint, data, capsys):
     page = (ROOT / "docs/arrays.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
     code = code.replace("runs/mine/checkpoint_best.pt", str(checkpoint))

@@ -1,4 +1,4 @@
-"""Importance of heads: what is left without one, and the slope of a gate on it."""
+"""Importance of heads by ablation and by the gradient of a gate."""
 
 import math
 
@@ -19,7 +19,7 @@ from tests import toy, toy_classification
 from tests.models.test_language_model import ADAPTIVE, build
 from tests.properties import families
 
-WIDTH = 4  # of a head of the tiny models
+WIDTH = 4  # width of a head of the tiny models
 ROUTING = {"aggregation_encoder_layers": "1", "aggregation_cross_layers": "2"}
 MODELS = {
     "translation": lambda: (toy.build_ours(), toy.toy_batch()),
@@ -147,7 +147,7 @@ def test_constant_heads_have_no_importance_under_mean_ablation():
     model, batch = MODELS["translation"]()
     model.double().eval()
     site = sites_of(model)[0]
-    site.attention.v_proj.weight[:WIDTH] = 0  # the first head says its bias, whatever it reads
+    site.attention.v_proj.weight[:WIDTH] = 0  # the first head returns its bias for every input
     means = torch.zeros(4, WIDTH, dtype=torch.float64)
     means[0] = site.attention.v_proj.bias[:WIDTH] = 3.0
     for given in ({("encoder", 1): means}, None):

@@ -1,4 +1,4 @@
-"""Names of checkpoints in tables and legends."""
+"""Labels of checkpoints in tables and legends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Moments from a stream, and the unbiased CKA against its definition with kernel matrices."""
+"""Moments of a stream of batches, and unbiased CKA against its definition by kernel matrices."""
 
 import re
 
@@ -64,7 +64,7 @@ def test_independent_heads_give_0_and_equal_heads_1():
 
 
 def cka_of_random_heads(positions, shared, width=64, heads=8):
-    """CKA and its unbiased estimate of random heads that have a share of their width in common."""
+    """CKA of two random heads that share part of their dimensions, and its unbiased estimate."""
     generator = torch.Generator().manual_seed(positions)
     outputs = torch.randn(1, heads, positions, width, generator=generator)
     outputs[..., : int(shared * width)] = outputs[:, :1, :, : int(shared * width)]
@@ -75,7 +75,7 @@ def cka_of_random_heads(positions, shared, width=64, heads=8):
 
 
 def test_the_bias_of_independent_heads_matches_the_page():
-    """The table on docs/analysis.md: positions, CKA, its unbiased estimate."""
+    """Rows of the table on docs/analysis.md: positions, CKA and its unbiased estimate."""
     page = (ROOT / "docs/analysis.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\d,]+) \| (0\.\d+) \| (0\.\d+) \|$", page, re.M)
     assert [row[0] for row in rows] == ["64", "256", "1,024", "4,096"]
@@ -93,10 +93,10 @@ def test_the_needed_positions_reduce_the_bias_to_0_02(positions, shared, needed)
     assert found == pytest.approx(needed, rel=0.05)
     biased, unbiased = cka_of_random_heads(found, shared)
     assert biased - unbiased == pytest.approx(0.02, abs=0.001)
-    assert positions_needed(0.001, 0.0, 100) == 100, "never below the measured number"
+    assert positions_needed(0.001, 0.0, 100) == 100, "at least the measured number"
 
 
-def test_a_constant_head_has_cka_0_and_three_positions_give_none():
+def test_cka_of_a_constant_head_is_0_and_of_three_positions_none():
     outputs = torch.randn(1, 2, 4, 3)
     outputs[:, 0] = 1.0
     meter = ModuleMeter(("cka",), 0.99)
@@ -107,7 +107,7 @@ def test_a_constant_head_has_cka_0_and_three_positions_give_none():
     assert few.result()["cka"].unbiased_mean is None
 
 
-# A stream gives what one batch gives, in any order and however it is cut.
+# The result does not depend on the order and size of batches.
 
 
 def stream(n, width, offset):
@@ -124,7 +124,7 @@ def gathered(parts, width):
 
 @pytest.mark.parametrize("offset", [0.0, 1e3])
 @pytest.mark.parametrize("size", [1, 7, 100, 501])
-def test_batches_of_any_size_and_order_give_the_two_pass_scatter(size, offset):
+def test_the_scatter_of_a_stream_equals_two_passes_over_all_data(size, offset):
     x = stream(501, 70, offset)
     centred = x - x.mean(dim=0)
     expected = centred.T @ centred
@@ -140,7 +140,7 @@ def test_batches_of_any_size_and_order_give_the_two_pass_scatter(size, offset):
 def test_rounding_noise_counts_as_constant():
     x = stream(50, 3, 0.0).float()
     x[:, 1] = 0.1
-    x[::2, 1] = 0.1 + 1e-8  # half a unit in the last place of float32, lost in storing
+    x[::2, 1] = 0.1 + 1e-8  # float32 rounds by half a unit in the last place
     scatter = gathered([x], 3).scatter()
     assert (scatter[1] == 0).all() and (scatter[:, 1] == 0).all()
     assert (scatter.diagonal()[[0, 2]] > 1).all()

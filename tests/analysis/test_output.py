@@ -1,4 +1,4 @@
-"""The folder that the command writes: numbers, figures and the page."""
+"""The output folder of analyze: numbers, figures and the report."""
 
 import base64
 import csv
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 
 class Page(HTMLParser):
-    """The tags of a page that the tests look at."""
+    """Parser that collects tags of the report."""
 
     def __init__(self, text):
         super().__init__()
@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def folder(checkpoint, save, data, tmp_path_factory):
-    """What the command writes for two models, one of them with a name that needs care."""
+    """Output folder for two models, one with a name that needs escaping."""
     hostile = save("<b onload='x'>&", "transformer_coda")
     folder = tmp_path_factory.mktemp("output") / "made" / "here"
     command = ["analyze", str(checkpoint), str(hostile), str(data), "--cpu", "--sentences", "2"]
@@ -68,7 +68,7 @@ def test_page_is_self_contained_with_one_script(folder):
     text = (folder / "report.html").read_text()
     page = Page(text)
     assert not page.open
-    assert page.tags.count("script") == 2, "data, and the program that shows them"
+    assert page.tags.count("script") == 2, "the data and the program"
     assert "link" not in page.tags and "b" not in page.tags
     assert not re.search(r"https?://|//cdn|@import|url\(", text)
     assert len(page.sources) == len(list((folder / "figures").glob("*.svg")))

@@ -1,4 +1,4 @@
-"""``diverse-mha prune``: which heads go, what is written, and the curve."""
+"""``diverse-mha prune``: the choice of heads, the pruned checkpoint and the curve."""
 
 import csv
 import json
@@ -76,7 +76,7 @@ def test_keep_one_leaves_a_head_in_every_attention(checkpoint, data, tmp_path, c
 
 
 @pytest.mark.integration
-def test_the_curve_has_a_band_of_seeds(save, data, tmp_path, capsys):
+def test_the_curve_has_an_interval_over_seeds(save, data, tmp_path, capsys):
     paths = [
         f"base={save('base-seed1', 'transformer_disagree')}",
         f"base={save('base-seed2', 'transformer_disagree')}",

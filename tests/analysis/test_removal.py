@@ -1,4 +1,4 @@
-"""``prune --remove``: smaller checkpoints that compute what zeroed ones do."""
+"""``prune --remove``: smaller checkpoints with the outputs of zeroed heads."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def prune(checkpoint, data, output, *words):
 
 
 def assert_same_outputs(one, other, data):
-    """Two checkpoints give the same features in float64."""
+    """Assert that two checkpoints give the same features in float64; return their models."""
     models = [load(str(path), str(data), cpu=True) for path in (one, other)]
     for sample in iterate_batches(models[0], "valid"):
         with torch.no_grad():
@@ -53,7 +53,7 @@ def test_a_smaller_model_equals_the_zeroed_one(share, checkpoint, data, tmp_path
     parts = [part.split() for part in option.split(", ")]
     assert sorted(gone) == sorted(f"{c} {n}" for c, *heads in parts for n in heads)
     assert torch.load(small, weights_only=True)["cfg"]["model"]["pruned_heads"] == option
-    # As zeros again: values of pruned heads that are huge change nothing.
+    # Huge values of the zeroed heads do not change the output.
     state = torch.load(zeroed, weights_only=True)
     names = {module: name for name, module in models[1].model.named_modules()}
     for site, left in zip(sites_of(models[1].model), sites_of(models[0].model), strict=True):
@@ -99,7 +99,7 @@ def test_heads_keep_their_numbers(checkpoint, data, tmp_path, capsys):
                     aligner.choose("--head", name)
             else:
                 aligner.choose("--head", name)
-    # Prune the pruned: by every ranking, as zeros and removed.
+    # Prune further heads of the pruned model, by every ranking.
     for by in ("importance", "gradient", "similarity", "random"):
         more = ("--heads", 5, "--by", by, "--keep-one")
         zeroed = prune(first, data, tmp_path / f"{by}-0.pt", *more)
@@ -118,7 +118,7 @@ def test_heads_keep_their_numbers(checkpoint, data, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("namespace", [False, True])
-def test_a_stock_model_becomes_ours_with_the_same_parameters(namespace, save, data, tmp_path):
+def test_a_pruned_stock_model_becomes_a_transformer_disagree(namespace, save, data, tmp_path):
     stock = save("stock", "transformer_iwslt_de_en")
     if namespace:  # as older versions of fairseq saved
         state = torch.load(stock, weights_only=False)
@@ -135,7 +135,7 @@ def test_a_stock_model_becomes_ours_with_the_same_parameters(namespace, save, da
     assert torch.load(small, weights_only=True)["cfg"]["task"]["_name"] == "translation"
 
 
-def test_other_models_lose_heads(save, data, pairs, tmp_path):
+def test_heads_of_language_models_and_classifiers_are_removed(save, data, pairs, tmp_path):
     what = ("--heads", 3, "--by", "gradient", "--keep-one")
     for name, arch, task, folder in (
         ("lm", "transformer_lm_disagree", "language_modeling", data),
@@ -148,7 +148,7 @@ def test_other_models_lose_heads(save, data, pairs, tmp_path):
         assert_same_outputs(small, zeroed, folder)
 
 
-def test_what_cannot_be_removed_is_refused(save, checkpoint, data, tmp_path):
+def test_heads_that_cannot_be_removed_are_refused(save, checkpoint, data, tmp_path):
     coda = save("coda", "transformer_coda")
     output = tmp_path / "out.pt"
     for words, message in (

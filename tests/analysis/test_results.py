@@ -1,9 +1,9 @@
-"""The dataclasses of an analysis, as scores.json has them."""
+"""Results of an analysis, written to scores.json."""
 
 from diverse_mha.analysis.results import Component, Content, Model, Score, Sharpness, to_json
 
 
-def test_json_has_its_keys_and_only_what_was_measured():
+def test_json_has_only_measured_values():
     layer = {"entropy": Sharpness(0.5, [0.4, 0.6], 0.1, [0.0, 0.2]), "svcca": None}
     model = Model("a", "a.pt", "arch", 9, {"encoder": Component(2, 30, {"1": layer})}, {})
     content = to_json(Content("valid", "bin", {"date": "now"}, [model]))

@@ -1,4 +1,4 @@
-"""CKA and SVCCA: the full matrices written out, known answers, and degenerate input."""
+"""CKA and SVCCA against slow references and known values, and with degenerate input."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.analysis import reference
 
 
 def responses(n, *widths, seed=1, offset=3.0):
-    """Correlated sets of responses, with uneven variances and a mean far from zero."""
+    """Two correlated sets of responses with different variances and a large mean."""
     generator = torch.Generator().manual_seed(seed)
     shared = torch.randn(n, max(widths), generator=generator, dtype=torch.float64)
     sets = []
@@ -40,7 +40,7 @@ def test_svcca_equals_full_matrices(n, a, b, threshold):
 
 @pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3), (31, 1, 1)])
 def test_top_mean_equals_the_published_code(n, a, b):
-    """``sum_threshold`` of Raghu et al. written out: the first length whose sum is enough."""
+    """``sum_threshold`` of Raghu et al.: the shortest prefix whose sum reaches the threshold."""
     x, y = responses(n, a, b)
     found = svcca(x, y)
     rho = found.coefficients.tolist()
@@ -59,7 +59,7 @@ def test_an_invertible_map_leaves_svcca_at_one_if_all_is_kept():
     (x,) = responses(80, 6)
     mix = torch.randn(6, 6, dtype=torch.float64) + 3 * torch.eye(6, dtype=torch.float64)
     assert svcca(x, x @ mix + 5, threshold=1.0).mean == pytest.approx(1.0, abs=1e-9)
-    assert cka(x, x @ mix) < 0.999, "CKA sees such a map"
+    assert cka(x, x @ mix) < 0.999, "CKA is not invariant"
 
 
 def test_constant_set_has_no_similarity():
@@ -103,7 +103,7 @@ def test_too_few_positions_are_refused():
     with pytest.raises(ValueError, match="12 positions are too few for 8 and 8 dimensions"):
         svcca(x, y, threshold=1.0)
     assert 0 < cka(x, y) <= 1
-    # Of k + k' = N centred directions one is common to both whatever the data.
+    # Of k + k' = N centred directions at least one is always shared.
     with pytest.raises(ValueError, match="16 positions are too few"):
         svcca(*responses(16, 8, 8), threshold=1.0)
     assert svcca(*responses(17, 8, 8), threshold=1.0).kept == (8, 8)

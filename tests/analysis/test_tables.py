@@ -1,4 +1,4 @@
-"""What the tables say: which modules, and what was found."""
+"""Printed tables and findings."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def score(layers):
 
 
 def result(name, cka, out, components=("encoder", "cross", "decoder")):
-    """A model of two layers a component whose numbers grow from one to the next by 0.1."""
+    """A model with two layers in each component; values rise by 0.1 from module to module."""
     entries = {}
     for place, component in enumerate(components):
         svcca = [0.1 * (place + n) for n in (1, 2)]
@@ -49,16 +49,18 @@ def text(*models):
 def test_cross_attention_row_differs_from_the_mean_of_components():
     found = result("a", 0.0, 0.5)
     rows = summary_rows(found)
-    assert rows["cross"]["SVCCA"] == pytest.approx(0.3), "second component, second layer"
+    assert rows["cross"]["SVCCA"] == pytest.approx(0.3), "second layer of the second component"
     assert rows["last"]["SVCCA"] == pytest.approx((0.2 + 0.3 + 0.4) / 3)
     assert rows["mean"]["SVCCA"] == pytest.approx((0.15 + 0.25 + 0.35) / 3)
     assert rows["cross"]["SVCCA top"] == pytest.approx(0.35)
     content = {"models": [to_json(found)]}
     for name, value in {"svcca": 0.3, "svcca.top": 0.35, "cka": 0.3}.items():
-        assert MEASURES[name].read(content) == pytest.approx(value), "reproduce has the paper's"
+        assert MEASURES[name].read(content) == pytest.approx(value), (
+            "the paper's numbers are in reproduce"
+        )
 
 
-def test_all_means_are_over_the_modules_that_have_pairs():
+def test_means_leave_out_modules_without_pairs():
     found = result("a", 0.0, 0.5)
     found.components["decoder"].heads = 1
     for layer in found.components["decoder"].layers.values():
@@ -71,7 +73,7 @@ def test_all_means_are_over_the_modules_that_have_pairs():
         assert values["Out."] == values["Out. i≠j"] == pytest.approx(0.5)
     for component in found.components.values():
         component.heads = 1
-    assert summary_rows(found)["mean"]["Out."] < 0.4, "none has pairs"
+    assert summary_rows(found)["mean"]["Out."] < 0.4, "no module has pairs"
 
 
 def test_component_score_is_exp_of_mean_d():
@@ -84,7 +86,7 @@ def test_component_score_is_exp_of_mean_d():
     assert rows["all", "mean"]["Pos."] == 0
 
 
-def test_tables_have_all_modules_and_the_legend_all_columns():
+def test_tables_have_all_modules_and_the_legend_explains_all_columns():
     found = result("a", 0.0, 0.5)
     similarity, scores = model_tables(found)
     assert similarity.headings == ["component", "layer", "SVCCA", "SVCCA top", "CKA", "CKA unb."]
@@ -128,20 +130,20 @@ def test_findings_are_stated():
     )
     assert scores.startswith("Heads of other are more in disagreement than those of base: Out. 0.7")
     assert headline([base, other]) == outputs and outputs in text(base, other)
-    # exp(D) of unrelated heads rises with their number, so it says nothing of two numbers.
+    # exp(D) of unrelated heads rises with their number, so such models are not compared.
     for component in other.components.values():
         component.heads += 1
     assert comparison_tables([base, other])[1].findings == ()
 
 
 def with_cka(name, positions, **values):
-    """A model of encoder layers, by name with CKA and its unbiased estimate."""
+    """A model of encoder layers, given CKA and its unbiased estimate of each."""
     layers = {n[1:]: {"cka": Cka(cka, [], unbiased, [])} for n, (cka, unbiased) in values.items()}
     entries = {"encoder": Component(4, positions, layers)}
     return Model(name, f"{name}.pt", "a", 9, entries, summarise(entries))
 
 
-def test_a_biased_cka_is_said_with_the_positions_that_it_takes():
+def test_bias_of_cka_is_reported_with_the_positions_needed():
     few = with_cka("few", 256, l1=(0.2, 0.0), l2=(0.15, 0.06))
     (table,) = model_tables(few)
     assert table.findings == (
@@ -159,7 +161,7 @@ def test_a_biased_cka_is_said_with_the_positions_that_it_takes():
         assert model_tables(model)[0].findings == ()
 
 
-def test_a_ranking_that_bias_reverses_is_said():
+def test_a_ranking_that_the_bias_reverses_is_reported():
     first = with_cka("first", 100, l1=(0.30, 0.05))
     (sentence,) = comparison_tables([first, with_cka("b", 400, l1=(0.2, 0.1))])[0].findings
     assert sentence.startswith("Heads of b are less similar than those of first: CKA 0.200 against")

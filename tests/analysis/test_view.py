@@ -1,4 +1,4 @@
-"""What the report's view of single heads is made of."""
+"""Data of the report's view of single heads."""
 
 import base64
 
@@ -31,8 +31,8 @@ def test_tokens_and_weights_of_one_sentence_without_padding():
     shifted = [target[-1], *target[:-1]]
     sides = {
         "encoder": (source, source),
-        "cross": (target, source),  # what each position predicts
-        "decoder": (shifted, shifted),  # what each position reads
+        "cross": (target, source),  # the word that each position predicts
+        "decoder": (shifted, shifted),  # the word that each position reads
     }
     for component, (queries, keys) in sides.items():
         found = taken["components"][component]

@@ -1,8 +1,7 @@
-"""Miniatures of the published archives: the same files inside, a few invented sentences each.
+"""Miniatures of the published archives, with the same files but few, invented sentences.
 
-What lies where is written out here once more, apart from the corpora's own specs, so that a spec
-that names a wrong member does not find it. Every sentence carries a number that its translation
-carries too: :func:`numbers` reads them back, to see that two sides still belong together.
+Paths in archives are typed independently of the corpora's specs, so a wrong path in a spec is
+detected. A sentence and its translation carry the same number; :func:`numbers` reads it.
 """
 
 import gzip
@@ -13,8 +12,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-TRAIN = 60  # sentences in each training file
-HELD = 4  # sentences in each file of a valid or test set
+TRAIN = 60  # sentences of each training file
+HELD = 4  # sentences of each file of a validation or test set
 
 WORDS = {
     "de": "das Haus ist klein und die Katze schläft heute nicht im Garten".split(),
@@ -25,7 +24,7 @@ WORDS = {
 
 
 def sentence(language, number):
-    """Return a sentence of a language that carries a number; the same every time."""
+    """Return a sentence of a language with a number; deterministic."""
     chance = random.Random(f"{language} {number}")
     words = chance.choices(WORDS[language], k=chance.randint(4, 7))
     if language == "zh":
@@ -34,7 +33,7 @@ def sentence(language, number):
 
 
 def numbers(path):
-    """Return the numbers that the lines of a file carry, also of text in subwords."""
+    """Return the numbers in the lines of a file, which may be in subwords."""
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     return [int("".join(re.findall(r"\d", line))) for line in lines]
 
@@ -45,7 +44,7 @@ def text(language, start, count):
 
 
 def sgm(language, start, count):
-    """Return a set of WMT, with an entity and an odd line break, as they happen."""
+    """Return a test set of WMT, with an entity and an irregular line break."""
     segments = [f'<seg id="{n + 1}">{sentence(language, start + n)}</seg>' for n in range(count)]
     segments[-1] = segments[-1].replace('">', '">Q&amp;A \n', 1)
     body = "\n".join(segments)
@@ -55,7 +54,7 @@ def sgm(language, start, count):
 
 
 def ted_xml(language, start, count):
-    """Return a set of IWSLT."""
+    """Return a test set of IWSLT."""
     segments = "".join(
         f'<seg id="{n + 1}"> {sentence(language, start + n)} </seg>\n' for n in range(count)
     )
@@ -79,7 +78,7 @@ def ted_train(language, start, count):
 
 
 def both(stems, languages, make, count, end=""):
-    """Return two files of an archive for each stem, sides of each other."""
+    """Return two parallel files of an archive for each stem."""
     return {
         f"{stem}.{language}{end}": (make, language, count, stem)
         for stem in ([stems] if isinstance(stems, str) else stems)
@@ -88,7 +87,7 @@ def both(stems, languages, make, count, end=""):
 
 
 def cwmt(name, stems, chinese):
-    """Return the files of an archive of CWMT; the sides are told apart by their endings."""
+    """Return the files of an archive of CWMT; their suffixes are the languages."""
     files = {}
     for stem in stems:
         files[f"{name}/{stem}_{chinese}.txt"] = (text, "zh", TRAIN, f"{name}/{stem}")
@@ -97,7 +96,7 @@ def cwmt(name, stems, chinese):
 
 
 def dev_set(name, source, target):
-    """Return a set of WMT that was published as source and reference."""
+    """Return a test set of WMT with source and reference."""
     return {
         f"dev/{name}-src.{source}.sgm": (sgm, source, HELD, name),
         f"dev/{name}-ref.{target}.sgm": (sgm, target, HELD, name),
@@ -136,7 +135,7 @@ UN_SETS = {
 
 
 def iwslt(year, *sets):
-    """Return the archive of a year of IWSLT, German-English."""
+    """Return the German-English archive of a year of IWSLT."""
     stems = [f"de-en/IWSLT{year}.{stem}.de-en" for stem in sets]
     files = both("de-en/train.tags.de-en", DE_EN, ted_train, TRAIN)
     return {"de-en.tgz": files | both(stems, DE_EN, ted_xml, HELD, ".xml")}
@@ -186,7 +185,7 @@ ARCHIVES = {
 
 
 def write_archive(path, files):
-    """Write a tar or zip archive; ``files`` gives the bytes, or the tar header, of each name."""
+    """Write a tar or zip archive; ``files`` has the content or tar header of each name."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in files.items():
@@ -206,7 +205,7 @@ def write_archive(path, files):
 def publish(corpus, folder):
     """Write the miniature archives of a corpus into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    stems = {}  # the two sides of a file get the same numbers, and no other file does
+    stems = {}  # parallel files share their numbers
     for archive, files in ARCHIVES[corpus].items():
         contents = {}
         for name, (make, language, count, stem) in files.items():

@@ -1,4 +1,4 @@
-"""The scripts of ``data-prep/``, as a user runs them, with a Python that starts at once."""
+"""Runs the scripts of ``data-prep/`` with forked Python commands."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from tests import warm
 
 
 def environment(real: bool = False) -> dict[str, str]:
-    """Return the environment of a script; ``real`` gives it the ordinary Python."""
+    """Return the environment of a script. With ``real`` its Python commands are not forked."""
     python = {"DIVERSE_MHA_PYTHON": sys.executable}
     if not real:
         server = warm.server()
@@ -23,7 +23,7 @@ def environment(real: bool = False) -> dict[str, str]:
 
 
 def run(name, *words, cwd, scripts=ROOT, check=True):
-    """Run ``prepare-NAME.sh``; it says what it did in lines, and what was wrong in one."""
+    """Run ``prepare-NAME.sh``; with ``check`` it must succeed and print no errors."""
     done = subprocess.run(
         ["bash", str(Path(scripts, f"data-prep/prepare-{name}.sh")), *map(str, words)],
         cwd=cwd, env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL,
@@ -34,7 +34,7 @@ def run(name, *words, cwd, scripts=ROOT, check=True):
 
 
 def refused(name, *words, cwd, scripts=ROOT) -> str:
-    """Run a script that refuses, and return its one line."""
+    """Run a script that must fail; return its one-line error."""
     done = run(name, *words, cwd=cwd, scripts=scripts, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith("error: ")
@@ -42,7 +42,7 @@ def refused(name, *words, cwd, scripts=ROOT) -> str:
 
 
 def for_miniatures(folder: Path) -> Path:
-    """Copy the scripts into a folder, without the checksums that tell miniatures from the files."""
+    """Copy the scripts into a folder, without the checksums that would reject miniatures."""
     shutil.copytree(ROOT / "data-prep", folder / "data-prep")
     for name in ("scripts", "diverse_mha"):
         (folder / name).symlink_to(ROOT / name)
@@ -52,14 +52,14 @@ def for_miniatures(folder: Path) -> Path:
 
 
 def unchecked(script: str) -> str:
-    """Take out of a script what tells the published files from others."""
+    """Remove checksums from a script."""
     script = re.sub(r"\b(sha256|md5):[0-9a-f]{32,64}", "none", script)
     script = re.sub(r'"(text-)?sha256:\$2"', "none", script).replace("--lines=4000 ", "")
     return re.sub(r"tokens --train=.*", "tokens", script)
 
 
 def digest(out: Path) -> str:
-    """Return a short checksum of all that a preparation made, but for its stamps."""
+    """Return a short checksum of the output of a preparation, without its stamps."""
     paths = (path for path in out.rglob("*") if path.is_file() and path.name != "stamp")
     files = sorted((str(path.relative_to(out)), path.read_bytes()) for path in paths)
     lines = (f"{name} {hashlib.sha256(data).hexdigest()}\n" for name, data in files)

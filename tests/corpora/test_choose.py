@@ -1,4 +1,4 @@
-"""Filtering training pairs, drawing some, and holding some out."""
+"""Filtering, sampling and holding out sentence pairs."""
 
 from functools import partial
 
@@ -44,7 +44,7 @@ def whole(tmp_path):
     return write(tmp_path, "whole", lines, [line.upper() for line in lines])
 
 
-def test_draw_is_a_subsequence_decided_by_the_seed(tmp_path, whole):
+def test_a_sample_keeps_the_order_and_depends_on_the_seed(tmp_path, whole):
     lines = read(whole)[0]
     total, first = draw(tmp_path, whole, 7, 3)
     assert total == 20 and first == [line for line in lines if line in first]
@@ -52,7 +52,7 @@ def test_draw_is_a_subsequence_decided_by_the_seed(tmp_path, whole):
     assert draw(tmp_path, whole, 20, 1)[1] == lines
 
 
-def test_blank_pairs_are_never_drawn(tmp_path):
+def test_blank_pairs_are_never_sampled(tmp_path):
     whole = write(tmp_path, "whole", ["a", "", "c", " ", "e"], ["A", "B", "\t", "D", "E"])
     assert draw(tmp_path, whole, 2, 0) == (5, ["a", "e"])
     with pytest.raises(UserError, match="--sample 3: only 2 of the 5 training"):
@@ -60,7 +60,7 @@ def test_blank_pairs_are_never_drawn(tmp_path):
 
 
 def test_hold_out_counts_only_pairs_that_pass(tmp_path):
-    """Of 1..12, the multiples of 3 do not pass; every 2nd of 1 2 4 5 7 8 10 11 is held out."""
+    """Multiples of 3 do not pass the filter. Every 2nd of the other numbers is held out."""
     lines = [f"{n}" for n in range(1, 13)]
     whole = write(tmp_path, "whole", lines, lines)
     rest, held = sides(tmp_path, "rest"), sides(tmp_path, "held")
@@ -85,7 +85,7 @@ def test_hold_out_counts_only_pairs_that_pass(tmp_path):
         ("a " * 9, "b " * 8, False),
     ],
 )
-def test_keep_pair_with_at_most_8_tokens_and_ratio_3(source, target, kept):
+def test_pairs_with_more_than_8_tokens_or_a_ratio_above_3_are_dropped(source, target, kept):
     assert (not dropped_by(source, target, max_length=8, max_ratio=3.0)) is kept
 
 
@@ -105,5 +105,5 @@ def test_filter_keeps_pairs_together(tmp_path):
         ("한국어 단어", 2), ("นี้", 1),
     ],
 )  # fmt: skip
-def test_letters_are_counted_in_scripts_without_spaces(line, count):
+def test_lengths_are_in_letters_for_scripts_without_spaces(line, count):
     assert words_and_letters(line) == count

@@ -1,4 +1,4 @@
-"""The corpus that comes along: the same every time, and disjoint."""
+"""The generated demo corpus."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def pairs():
 
 
 def test_gold_alignments_link_words_of_the_same_stem(pairs, tmp_path):
-    """Stems tell which words translate which, but for "la", "ze" and words like them."""
+    """Words with the same stem translate each other, except function words like "la"."""
     stems = {word.lumi: word.qorun for kind in lexicon().values() for word in kind}
     linked = words = 0
     for source, target, links in pairs[:2000]:

@@ -1,4 +1,4 @@
-"""Fetching files from a folder and from a server in this process, and unpacking them."""
+"""Fetching files from a folder or a server, and unpacking archives."""
 
 import gzip
 import hashlib
@@ -25,7 +25,7 @@ echo "got $got"
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves ``data`` under every path; notes the requests; can cut off, ignore ranges, refuse."""
+    """Serves ``data`` under every path and records requests; can cut off, ignore ranges, fail."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -36,7 +36,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers one request as the server says."""
+    """Answers a request according to the server's settings."""
 
     def do_GET(self):
         server, wanted = self.server, self.headers.get("Range")
@@ -59,7 +59,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body[: server.cuts.pop(0)] if server.cuts else body)
 
     def log_message(self, *args):
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -74,13 +74,13 @@ def server(monkeypatch):
 
 @pytest.fixture
 def part(tmp_path):
-    """Where a download grows."""
+    """Return the path of a partial download."""
     (tmp_path / "out/download").mkdir(parents=True)
     return tmp_path / "out/download/file.part"
 
 
 def call(folder, *words, before="", refuses=False):
-    """Call a function of the scripts, as a step does; return what it says."""
+    """Call a function of the scripts as a step does; return its output."""
     done = subprocess.run(
         ["bash", "-c", CALL.replace("exec 3", f"{before}\nexec 3"), "prepare-x.sh", *words],
         cwd=folder, env=environment(real=True), capture_output=True, text=True,
@@ -126,7 +126,7 @@ def test_next_run_resumes_a_partial_download(server, tmp_path, part):
 @pytest.mark.parametrize("ranges", [True, False])
 @pytest.mark.parametrize("left", [DATA, b"x" * 1000, b"x" * (len(DATA) + 1)])
 def test_partial_files_are_verified_or_discarded(server, tmp_path, part, ranges, left):
-    """It may be of another version, or the server may only send all of it."""
+    """The file may have changed since, or the server may not resume downloads."""
     server.ranges = ranges
     part.write_bytes(left)
     call(tmp_path, "fetch", "file", sha256(), server.url())
@@ -144,7 +144,7 @@ def test_wrong_checksums_are_rejected_and_mirrors_tried_in_turn(server, tmp_path
     assert fetched(tmp_path) == DATA
 
 
-def test_a_file_of_a_git_repository_is_checked_by_its_object(server, tmp_path):
+def test_a_file_of_a_git_repository_is_verified_by_its_object_id(server, tmp_path):
     blob = hashlib.sha1(b"blob %d\0" % len(DATA) + DATA).hexdigest()
     said = call(tmp_path, "fetch", "file", f"git-blob:{'0' * 40}", server.url(), refuses=True)
     assert f"is not the published file: its git-blob is {blob}, expected 0000" in said
@@ -153,13 +153,13 @@ def test_a_file_of_a_git_repository_is_checked_by_its_object(server, tmp_path):
     )
 
 
-def test_an_unknown_checksum_is_noted(server, tmp_path):
+def test_a_missing_checksum_is_logged(server, tmp_path):
     said = call(tmp_path, "fetch", "file", "none", server.url())
     assert said.startswith(f"note: no checksum of file is known; its sha256 is {sha256()[7:]}\n")
 
 
 @pytest.mark.parametrize("name", ["t.txt.gz", "t.txt"])
-def test_folder_with_plain_or_packed_text(tmp_path, name):
+def test_files_in_a_folder_may_be_plain_or_packed(tmp_path, name):
     text = b"eins\nzwei\n"
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)

@@ -1,4 +1,4 @@
-"""Pairs of formulas: generated or read, split by length, binarised."""
+"""Pairs of logical formulas, generated or published."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ def by_length(lines):
     return {n: list(own) for n, own in found.items()}
 
 
-def test_pairs_are_as_described():
+def test_generated_pairs_have_the_relation_of_their_label():
     first = list(generate(200, 8))
     assert first == list(generate(200, 8)) != list(generate(200, 9))
     for sign, left, right in (line.split("\t") for line in list(generate(3000, 5))[::10] + first):
@@ -44,7 +44,7 @@ def test_pairs_are_as_described():
 
 
 def test_pair_frequencies_follow_the_procedure():
-    """Bare variable: 5/9 * 2/3; a limit below 2 leaves a variable, negated in 1/3."""
+    """A bare variable: 5/9 * 2/3. A limit below 2 gives a variable, negated in 1/3 of cases."""
     generator, count = random.Random(2), 20_000
     sides = [grow(generator, "abcd").text for _ in range(count)]
     bare = sum(side in VARIABLES for side in sides) / count
@@ -53,7 +53,7 @@ def test_pair_frequencies_follow_the_procedure():
     assert negated == pytest.approx(1 / 3, abs=0.015)
     short = [grow(generator, "ab", limit=1).text for _ in range(2000)]
     assert set(short) == {"a", "b", "( not a )", "( not b )"}
-    # Limits 12, 6, 3, 1: at most three levels of and/or, so eight variables.
+    # Limits are 12, 6, 3, 1: at most three levels of and/or, hence eight variables.
     assert max(sum(token in VARIABLES for token in side.split()) for side in sides) == 8
 
 
@@ -72,7 +72,7 @@ def test_binarised_data_equals_the_split_files(prepared):
     assert json.loads((bin_folder / "corpus.json").read_text())["train_operators"] == 6
 
 
-def test_published_files_are_read_and_a_wrong_line_is_named(tmp_path):
+def test_published_files_are_read_and_a_wrong_line_is_reported(tmp_path):
     pairs = by_length(generate(DRAWS, 7))
     for n, found in pairs.items():
         with gzip.open(tmp_path / f"train{n}.gz", "wt") as file:
@@ -93,7 +93,7 @@ def test_published_files_are_read_and_a_wrong_line_is_named(tmp_path):
     assert "lacks train2 (plain" in refused("logic", *words, "--force", cwd=tmp_path)
 
 
-def test_the_published_pairs_are_fetched_checked_and_never_mixed(tmp_path):
+def test_published_pairs_are_verified_and_not_mixed_with_generated_ones(tmp_path):
     for words in (["--from", "."], ["--draws", "5"]):
         said = refused("logic", "--out", "out", "--published", *words, cwd=tmp_path)
         assert "has no effect with" in said and said.count("leave out one of them") == 1

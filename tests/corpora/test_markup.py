@@ -1,4 +1,4 @@
-"""Sentences out of the mark-up of WMT and IWSLT."""
+"""Extraction of sentences from the mark-up of WMT and IWSLT."""
 
 import pytest
 
@@ -19,14 +19,14 @@ TALK = """<url>http://www.ted.com/1</url>
 Second.""".split("\n")
 
 
-def test_training_text_of_talks():
+def test_text_is_extracted_from_talks():
     assert list(talks(TALK)) == [
         "Some One: A title", "TED Talk Subtitle", "First sentence.", "5 < 6, and 7 > 6.", "Second.",
     ]  # fmt: skip
     assert list(talk_sentences(TALK)) == ["First sentence.", "5 < 6, and 7 > 6.", "Second."]
 
 
-def test_segments():
+def test_segments_are_extracted():
     lines = [
         '<doc docid="a"><hl>', '<seg id="1"> Q&amp;A &lt;3 </seg>', "</hl>",
         '<seg id="2">two', "lines</seg><seg id=3></seg>", '<SEG ID="4">four</SEG>', "</doc>",

@@ -1,4 +1,4 @@
-"""A corpus of one's own, also one that is prepared as an earlier one was."""
+"""Preparation of your own corpus, also with the rules of an earlier one."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ CODES = "#version: 0.2\ne r</w>\nm a\nma n\nman n</w>\nd er</w>\n"
 
 @pytest.fixture
 def text(tmp_path):
-    """A folder with text, and one to work in."""
+    """The current folder, with text in ``text/``."""
     (tmp_path / "text").mkdir()
     for split in SPLITS:
         write_lines(tmp_path / "text" / f"{split}.de", ["Der Mann-Hund läuft.", "Eins zwei"] * 3)
@@ -40,7 +40,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def earlier(tmp_path):
-    """A prepared corpus of German and English."""
+    """A prepared German-English corpus."""
     root = tmp_path / "earlier"
     for name in ("bin", "bpe"):
         (root / name).mkdir(parents=True)
@@ -90,8 +90,8 @@ def test_options_take_effect(text, tmp_path):
     assert [made[rule] for rule in rules] == ["none", "sentencepiece", False]
 
 
-def test_lines_too_long_for_fairseq_are_warned_of(text, tmp_path):
-    """The line end takes a position, too."""
+def test_lines_longer_than_a_model_reads_are_reported(text, tmp_path):
+    """The end of the line counts as a position."""
     for split, length in {"valid": 1023, "test": 1024}.items():
         write_lines(text / f"{split}.de", [". " * length] * 6)
     words = [*DE_EN, "--tokeniser", "moses", "--merges", "9"]
@@ -150,7 +150,7 @@ def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
     assert {name: made[name] for name in NOTE} == NOTE
     assert (out / "bin/dict.de.txt").read_text().startswith("der 5\nm@@ 2\n")
     assert "subwords: those of earlier; different" in said
-    # German has "der" and "m@@" in three of six lines, English nothing.
+    # "der" and "m@@" are in three of six German lines, and in no English line.
     unknown = re.search(
         r"types; unknown tokens in train: (\d\d\.\d\d)% of de, 100\.00% of en", said
     )
@@ -170,7 +170,9 @@ def test_packed_text_gives_the_same_corpus(text, tmp_path):
     for path in sorted(text.iterdir()):
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         if path.name == "train.de":
-            assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5, "the same"
+            assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5, (
+                "the same corpus"
+            )
             path.write_text("Eins\n" * 6)
             said = refused("own", *words, cwd=tmp_path)
             assert "text has train.de and train.de.gz with other text; keep one of them" in said
@@ -199,7 +201,7 @@ def test_folder_with_foreign_files_is_left_unchanged(text, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/.hidden").touch()
     run("own", *words, cwd=tmp_path)
-    (tmp_path / "docs/notes").touch()  # beside a corpus is allowed
+    (tmp_path / "docs/notes").touch()  # files beside a corpus are allowed
     run("own", *words, "--force", "--lowercase", cwd=tmp_path)
     (tmp_path / "other").mkdir()
     (tmp_path / "other/page.md").touch()

@@ -1,11 +1,11 @@
-"""Every corpus of the papers end to end, on a miniature of its archives in a local folder."""
+"""Preparation of every corpus of the papers, from miniature archives in a local folder."""
 
 import pytest
 
 from tests.corpora.miniature import ARCHIVES, HELD, TRAIN, numbers, publish
 from tests.corpora.scripts import digest, for_miniatures, refused, run
 
-# Pairs of train (before the filter), valid and test in the miniature, and the digest of the output.
+# Pairs of train (before the filter), valid and test, and the digest of the prepared corpus.
 CORPORA = {
     "iwslt14": (TRAIN + 4 - 2, 2, 5 * HELD, "763a6493dd8c"),
     "iwslt17": (TRAIN, 6 * HELD, HELD, "be554a6b9d27"),
@@ -56,7 +56,7 @@ def test_unpublished_files_are_refused(name, tmp_path):
 
 
 def test_official_sets_have_the_published_number_of_lines(tmp_path, scripts):
-    """Their archive has no known checksum."""
+    """Instead of a checksum, which is not known for their archive."""
     publish("un-ru-en", tmp_path / "mini")
     script = scripts / "data-prep/prepare-un-ru-en.sh"
     text = script.read_text()

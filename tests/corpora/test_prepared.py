@@ -1,4 +1,4 @@
-"""Plain text goes the way that the text of a data folder went."""
+"""Plain text is pre-processed as the text of a data folder was."""
 
 import json
 
@@ -15,7 +15,7 @@ NOTE = OWN | {"normalise": True}
 
 @pytest.fixture
 def folder(tmp_path):
-    """A data folder with merges, as data-prep leaves it."""
+    """A data folder of data-prep with merges."""
     for name in ("bin", "bpe"):
         (tmp_path / name).mkdir()
     text = tmp_path / "text"
@@ -45,7 +45,7 @@ def test_iwslt_text_is_normalised_like_its_test_set(folder):
     assert read_side(folder, "de").made.tokeniser["straight_apostrophes"]
 
 
-def test_separate_merges_for_each_language_are_found(folder):
+def test_separate_merges_of_each_language_are_used(folder):
     codes = folder.parent / "bpe/codes"
     codes.rename(codes.with_name("codes.de"))
     assert read_side(folder, "de").model.name == "codes.de"
@@ -53,7 +53,7 @@ def test_separate_merges_for_each_language_are_found(folder):
         read_side(folder, "en")
 
 
-def test_other_data_is_refused(folder):
+def test_data_prepared_in_other_ways_is_refused(folder):
     with pytest.raises(UserError, match="corpus.json: is of de and en, not of fr"):
         read_side(folder, "fr")
     (folder / "corpus.json").unlink()

@@ -1,4 +1,4 @@
-"""Probing tasks: SentEval's files, and the data made of them."""
+"""Data of probing tasks, made from SentEval's files."""
 
 import pytest
 from fairseq.data import Dictionary, data_utils
@@ -32,7 +32,11 @@ def test_published_file_is_binarised(tmp_path):
     folder = tmp_path / "out/bigram_shift/bin"
     words = Dictionary.load(str(folder / "input0/dict.txt"))
     labels = Dictionary.load(str(folder / "label/dict.txt"))
-    assert words.symbols[4:] == ["a", "b", "c"]  # most frequent first; no rare, no special word
+    assert words.symbols[4:] == [
+        "a",
+        "b",
+        "c",
+    ]  # most frequent first, without rare and special words
     assert labels.symbols[4:] == ["O", "I"]
     train = data_utils.load_indexed_dataset(str(folder / "input0/train"))
     assert [words.string(train[i]) for i in range(3)] == ["b a c", "a b c <unk>", "a a <unk>"]
@@ -57,7 +61,7 @@ def test_published_file_is_binarised(tmp_path):
         (5, "va\tO\ta", r"no line of split te \(test\)"),
     ],
 )
-def test_a_malformed_line_is_named(tmp_path, number, line, message):
+def test_a_malformed_line_is_reported(tmp_path, number, line, message):
     lines = [*LINES]
     lines[number - 1] = line
     with pytest.raises(UserError, match=rf"bigram_shift\.txt:({number}:)? {message}"):

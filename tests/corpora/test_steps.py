@@ -1,4 +1,4 @@
-"""Steps are done once, whole or not at all, and another corpus is never replaced unasked."""
+"""Steps of a preparation are atomic and not repeated, and never replace another corpus."""
 
 import signal
 import subprocess
@@ -30,7 +30,7 @@ run_steps
 
 @pytest.fixture
 def script(tmp_path):
-    """Run a script of two steps from ``tmp_path`` into ``out``."""
+    """Function that runs a script of two steps with output ``out``."""
     (tmp_path / "data-prep").mkdir()
     path = tmp_path / "data-prep/prepare-two.sh"
     path.write_text(SCRIPT.format(root=ROOT))
@@ -48,14 +48,14 @@ def there(folder):
 
 
 def test_finished_steps_are_skipped_with_a_note(script, tmp_path):
-    first = ["[1/2] first: wrote 1 ", "[2/2] second: wrote 2"]  # and for how long
+    first = ["[1/2] first: wrote 1 ", "[2/2] second: wrote 2"]  # with their time
     assert [line[:21] for line in script()] == first
     assert script()[1] == "[2/2] second: wrote 2 (already done)"
     assert there(tmp_path) == ["one", "two"]
 
 
 def test_another_finished_corpus_is_replaced_by_force_only(script, tmp_path):
-    """Also where a folder before the last was removed to save space."""
+    """Also if an intermediate folder was removed to save space."""
     script()
     for gone in ("", "one"):
         if gone:
@@ -68,7 +68,7 @@ def test_another_finished_corpus_is_replaced_by_force_only(script, tmp_path):
                 f"error: out holds another prepared corpus (made by: {made} --opt"
             )
             assert said.endswith("; give another --out, or --force to replace it\n")
-    assert "(already done)" not in "".join(script()), "the same again is no other corpus"
+    assert "(already done)" not in "".join(script()), "the same options give the same corpus"
     assert [line.endswith("(already done)") for line in script("--second=9", "--force")] == [1, 0]
     assert (tmp_path / "out/two/file").read_text() == "--option=9\n"
 
@@ -83,7 +83,7 @@ def test_failed_run_removes_nothing_and_leaves_no_corpus(script, tmp_path):
     script("--second=9", "--force", "--harm=false", refuses=True)
     assert script()[1].endswith("(already done)")
     (tmp_path / "out/two").rename(tmp_path / "elsewhere")
-    assert "wrote 9" in script("--first=9")[0], "no corpus is finished"
+    assert "wrote 9" in script("--first=9")[0], "there is no finished corpus"
 
 
 def test_leftovers_of_a_killed_run_are_removed_and_damage_repaired(script, tmp_path):
@@ -96,7 +96,7 @@ def test_leftovers_of_a_killed_run_are_removed_and_damage_repaired(script, tmp_p
 
 
 def test_steps_of_another_corpus_are_not_reused(script, tmp_path):
-    """Its options may be the same, as those of the papers' corpora often are."""
+    """Even if its options are the same."""
     script()
     (tmp_path / "out/two").rename(tmp_path / "elsewhere")
     (tmp_path / "data-prep/prepare-other.sh").write_text(SCRIPT.format(root=ROOT))
@@ -104,7 +104,7 @@ def test_steps_of_another_corpus_are_not_reused(script, tmp_path):
     assert "(already done)" not in other
     said = script(refuses=True)
     assert said.startswith("error: out holds another prepared corpus (other); give another --out")
-    for name in ("one", "two"):  # of a version that did not say
+    for name in ("one", "two"):  # an old version did not note the corpus
         stamp = tmp_path / f"out/{name}/stamp"
         stamp.write_text(stamp.read_text().replace("corpus: other\n", ""))
     assert "".join(script()).count("(already done)") == 2
@@ -125,7 +125,7 @@ def test_files_of_the_user_are_never_removed(script, tmp_path):
     assert not (tmp_path / "out/two").is_symlink() and (tmp_path / "elsewhere/file").exists()
 
 
-def test_a_source_in_a_folder_of_the_steps_is_refused(script, tmp_path):
+def test_input_inside_an_output_folder_is_refused(script, tmp_path):
     script()
     for name in ("one", "two.tmp"):
         (tmp_path / "out" / name).mkdir(exist_ok=True)
@@ -158,7 +158,7 @@ def wait_for(path: Path, process):
 
 
 def test_the_demo_corpus(tmp_path):
-    """The bytes (if they change on purpose, raise demo.VERSION), and what an option makes anew."""
+    """Its bytes are fixed (else raise demo.VERSION), and a new option repeats the right steps."""
     words = ["--pairs", "500", "--merges", "200", "--out", "my data/demo"]
     said = run("demo", *words, cwd=tmp_path).stdout.splitlines()
     assert said[-1] == "ready: fairseq-train 'my data/demo/bin'"

@@ -1,4 +1,4 @@
-"""Learning and applying subwords."""
+"""Subword models."""
 
 import io
 

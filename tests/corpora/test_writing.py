@@ -1,4 +1,4 @@
-"""Text of any script comes through the preparation of one's own corpus as it was."""
+"""Text in any script survives preparation unchanged."""
 
 import unicodedata
 from pathlib import Path
@@ -21,7 +21,7 @@ WHOLE_IN_MOSES = {"Arabic": "ar", "Korean": "ko", "Japanese": "ja", "Chinese": "
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A corpus of all scripts, prepared by default."""
+    """A corpus of all scripts, prepared with default options."""
     place = tmp_path_factory.mktemp("writing")
     (place / "text").mkdir()
     lines = [line for lines in SENTENCES.values() for line in lines]
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 
 
 def decoded(folder: Path, language: str) -> list[str]:
-    """What a perfect model prints: the binarised references, put together as translations are."""
+    """Return the output of a perfect model: the binarised references, detokenised."""
     words = Dictionary.load(str(folder / f"bin/dict.{language}.txt"))
     text = load_indexed_dataset(str(folder / f"bin/test.xx-en.{language}"))
     post_process = preparation(folder / "bin").post_process
@@ -73,7 +73,7 @@ def test_every_piece_is_in_the_dictionary(folder):
 
 
 @pytest.mark.parametrize("script", SENTENCES)
-def test_moses_is_refused_for_languages_whose_words_it_tears(script, tmp_path):
+def test_moses_is_refused_for_languages_whose_words_it_splits(script, tmp_path):
     write_lines(text := tmp_path / "train.xx", SENTENCES[script])
     if script in WHOLE_IN_MOSES:
         check_moses(text, WHOLE_IN_MOSES[script])
@@ -82,7 +82,7 @@ def test_moses_is_refused_for_languages_whose_words_it_tears(script, tmp_path):
             check_moses(text, "xx")
 
 
-def test_rare_torn_words_are_allowed_and_frequent_ones_reported(tmp_path):
+def test_moses_may_split_rare_words_but_frequent_ones_are_reported(tmp_path):
     german = [SENTENCES["Latin, decomposed"][0]] * 200
     write_lines(text := tmp_path / "train.de", [*german, "Donau\u00addampf"])
     check_moses(text, "de")

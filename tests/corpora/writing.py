@@ -1,6 +1,6 @@
-"""Sentences in scripts that Moses' tokeniser cuts, and in some that it does not.
+"""Sentences in many scripts, some of whose words Moses' tokeniser splits.
 
-Each has what is easily lost: marks, joiners, soft hyphens, letters without spaces between words.
+They have characters that are easily lost: combining marks, joiners and soft hyphens.
 """
 
 import unicodedata

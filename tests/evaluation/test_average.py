@@ -1,4 +1,4 @@
-"""Averaging checkpoints: the numbers, the choice of files, and what is refused."""
+"""Averages of checkpoints: their values and the choice of files."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from diverse_mha.evaluation import average
 
 
 def write(path, weight, *, count=0, dtype=torch.float32, **extra):
-    """Write a checkpoint of two parameters and a counter."""
+    """Write a checkpoint with two parameters and a counter."""
     model = {
         "w": torch.tensor(weight, dtype=dtype),
         "b": torch.zeros(1, dtype=dtype),
@@ -31,7 +31,7 @@ def write(path, weight, *, count=0, dtype=torch.float32, **extra):
     return path
 
 
-def test_mean_by_hand(tmp_path):
+def test_parameters_are_averaged_and_counters_kept(tmp_path):
     weights = [[1.0, 2.0], [3.0, -2.0], [5.0, 3.0]]
     paths = [write(tmp_path / f"{i}.pt", weights[i], count=i) for i in range(3)]
     state = average.average_checkpoints(paths)
@@ -40,8 +40,8 @@ def test_mean_by_hand(tmp_path):
     assert state["optimizer_history"] == [{"num_updates": 2}]
     assert state["cfg"] == {"model": {"_name": "m"}}
     assert state["last_optimizer_state"] is None
-    assert state["task_state"] == {}, "the float32 weights of the last update are no average"
-    # An average of the model, not of its EMA nor of its float32 weights.
+    assert state["task_state"] == {}, "the last float32 weights would override the average"
+    # The average replaces the model's weights; EMA and float32 weights are dropped.
     assert state["extra_state"] == {
         "train_iterator": {"epoch": 3},
         "made_by": "average",
@@ -50,7 +50,7 @@ def test_mean_by_hand(tmp_path):
 
 
 def test_half_precision_is_summed_in_double(tmp_path):
-    # In float16, 2048 + 1 is 2048, so a running sum would lose every 1: 2050 / 4 is 512.5.
+    # In float16 2048 + 1 is 2048, so a running sum would lose every 1.
     values = [2048.0, 1.0, 1.0, 2.0]
     paths = [
         write(tmp_path / f"{i}.pt", [value], dtype=torch.float16) for i, value in enumerate(values)

@@ -1,4 +1,4 @@
-"""Scoring: plain text of tokens, BLEU both ways, what cannot be scored, files of results."""
+"""BLEU scores and files of results."""
 
 import errno
 
@@ -11,7 +11,7 @@ from diverse_mha.evaluation import bleu
 
 @pytest.fixture
 def no_japanese(monkeypatch):
-    """Leave sacreBLEU without what tokenises Japanese."""
+    """Hide sacreBLEU's Japanese tokeniser."""
 
     def missing(*args, **options):
         raise RuntimeError("\nJapanese needs more.\nInstall it.\n\n    pip install x\n")
@@ -36,7 +36,7 @@ def test_bleu_of_equal_text_and_computed_by_hand():
     for code in ("zh", "zh-CN", "cmn"):
         scores = bleu.bleu_scores(*4 * [["好"]], target_lang=code)
         assert "tok:zh" in scores["sacrebleu_signature"]
-    # 5 tokens, one wrong at the end: precisions 4/5, 3/4, 2/3, 1/2, no brevity penalty.
+    # 5 tokens, the last one wrong: precisions 4/5, 3/4, 2/3, 1/2, and no brevity penalty.
     scores = bleu.bleu_scores(
         ["a b c d x"], ["a b c d x"], ["a b c d e"], ["a b c d e"], target_lang="en"
     )
@@ -59,11 +59,11 @@ def test_compounds_are_split_into_three_tokens():
     assert split("das Nord-Ost-Tor , a - b , 3-4") == (
         "das Nord ##AT##-##AT## Ost ##AT##-##AT## Tor , a - b , 3 ##AT##-##AT## 4"
     )
-    assert split("-x y-") == "-x y-", "a hyphen at an end joins nothing"
+    assert split("-x y-") == "-x y-", "a hyphen at an end is not a compound"
 
 
 def test_compound_split_bleu_by_hand():
-    """Unsplit, 3 of 4 tokens match; split, 5 of 6, 4 of 5, 3 of 4 and 2 of 3 n-grams."""
+    """Split, 5 of 6, 4 of 5, 3 of 4 and 2 of 3 n-grams match."""
     hypothesis, reference = ["x b-c d e"], ["a b-c d e"]
     plain = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
     both = bleu.bleu_scores(

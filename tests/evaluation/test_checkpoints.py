@@ -1,4 +1,4 @@
-"""Checkpoints and data that do not belong together, and tasks that a command is not for."""
+"""Errors of checkpoints that do not fit the data or the command."""
 
 import argparse
 from types import SimpleNamespace
@@ -50,7 +50,7 @@ def test_task_of_older_checkpoints_is_read_from_args():
         check_task("x.pt", {}, "language_modeling")
 
 
-def test_model_without_encoder_is_no_translation_model(tmp_path):
+def test_a_model_without_encoder_is_refused_by_evaluate(tmp_path):
     path = tmp_path / "x.pt"
     torch.save({"model": {"decoder.embed_tokens.weight": torch.ones(9, 2)}}, path)
     with pytest.raises(UserError, match="no translation model; .*evaluate-lm language"):
@@ -64,7 +64,7 @@ def test_first_parameter_with_nan_is_reported(bad, tmp_path):
     torch.save({"model": model}, tmp_path / "x.pt")
     with pytest.raises(ValueError, match="x.pt: parameter b holds NaN or infinity; take"):
         load_checkpoint(tmp_path / "x.pt")
-    load_checkpoint(tmp_path / "x.pt", mmap=True)  # for a look at what else is in it
+    load_checkpoint(tmp_path / "x.pt", mmap=True)  # only metadata: weights are not checked
 
 
 def loaded(path, **options):

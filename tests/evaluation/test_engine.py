@@ -1,4 +1,4 @@
-"""CTranslate2 in place of fairseq's beam search; the commands are tested in integration/."""
+"""Search by CTranslate2 instead of fairseq. Its commands are tested in integration/."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ SEARCH = Search(beam=3, lenpen=1.0, longest=9, max_tokens=100)
 
 
 def saved(options: dict) -> dict:
-    """A checkpoint, as a training saves it."""
+    """Save a checkpoint as a training does."""
     state = checkpoint("transformer_disagree", options)
     state["cfg"].common.user_dir = None
     history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
@@ -29,10 +29,10 @@ def saved(options: dict) -> dict:
 
 @pytest.fixture
 def model(tmp_path):
-    """A checkpoint of a random model beside its dictionaries, and the model."""
+    """A random model, and its checkpoint beside the dictionaries."""
     torch.manual_seed(2)
     state = saved(SMALL)
-    state["model"]["decoder.output_projection.weight"][2] *= 4  # sentences that end
+    state["model"]["decoder.output_projection.weight"][2] *= 4  # so that sentences end
     state["cfg"].task.source_lang, state["cfg"].task.target_lang = "a", "b"
     torch.save(state, tmp_path / "model.pt")
     for side in "ab":
@@ -55,7 +55,7 @@ def test_scores_are_those_of_our_model(model, tmp_path, lenpen):
     lengths = set()
     engine = opened(tmp_path, search=search)
     for source, (best, score) in zip(sources, engine.translate(sources, search), strict=True):
-        # A translation that is cut off has no end, with fairseq a forced one.
+        # At the maximum length CTranslate2 adds no end of sentence; fairseq does.
         ended = [*map(dictionary.index, best), *([eos] if len(best) < 9 else [])]
         lengths.add(len(best))
         tokens = torch.tensor([[*map(dictionary.index, source), eos]])
@@ -64,13 +64,13 @@ def test_scores_are_those_of_our_model(model, tmp_path, lenpen):
             output = model(tokens, torch.tensor([tokens.size(1)]), before)
         log_probs = model.get_normalized_probs(output, log_probs=True)[0].double()
         expected = sum(float(log_probs[at, token]) for at, token in enumerate(ended))
-        # The empty translation is forbidden before the softmax, by fairseq after it.
+        # CTranslate2 forbids the empty translation before the softmax, fairseq after it.
         expected -= float(torch.log1p(-log_probs[0, eos].exp()))
         assert score == pytest.approx(expected / len(ended) ** lenpen, abs=1e-4)
     assert 9 in lengths and len(lengths) > 1
 
 
-def test_a_model_is_converted_once_and_again_when_it_changes(model, tmp_path, capsys):
+def test_a_model_is_converted_again_only_after_a_change(model, tmp_path, capsys):
     folder = tmp_path / "model.ctranslate2"
     times = []
     for _ in range(2):
@@ -119,7 +119,7 @@ def test_a_language_model_is_refused_in_one_line(model, tmp_path, capsys):
     assert not capsys.readouterr().err
 
 
-def test_what_ctranslate2_cannot_do_is_done_by_fairseq(model, tmp_path, capsys):
+def test_fairseq_does_what_ctranslate2_cannot(model, tmp_path, capsys):
     state = saved(SMALL | {"logits": "residual"})
     torch.save(state, tmp_path / "sum.pt")
     (tmp_path / "taken.ctranslate2").mkdir()

@@ -1,4 +1,4 @@
-"""Evaluation: reading what fairseq wrote, undoing the pre-processing, scoring, refusing."""
+"""Evaluation: fairseq's output, post-processing, scores and errors."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from tests.corpora.test_prepared import NOTE
 
 
 def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "test.de-en.en.idx")):
-    """Make a folder that looks like fairseq's data."""
+    """Make a folder that looks like binarised data."""
     folder.mkdir(parents=True)
     for name in names:
         (folder / name).touch()
@@ -26,7 +26,7 @@ def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "te
 
 def test_hypotheses_are_in_corpus_order(tmp_path):
     generated = tmp_path / "generate-test.txt"
-    # The next-line character and the tab are text, not ends of anything.
+    # The next-line character and the tab are part of the text.
     generated.write_text(
         "S-1\tx\nT-1\ty\nH-1\t-0.5\tsecond\u0085one\nH-1\t-0.9\tof --nbest\nD-1\t-0.5\tother\n"
         "H-10\t-0.5\televenth\nH-0\t-0.25\tfirst\tone\n"
@@ -64,7 +64,7 @@ def test_subword_kind_is_read_from_the_dictionary(tmp_path, words, expected):
         ((None, None), None, ("de", "en")),
     ],
 )
-def test_translation_direction_is_that_of_the_training(tmp_path, trained, given, expected):
+def test_the_translation_direction_is_that_of_the_training(tmp_path, trained, given, expected):
     data = binarised(tmp_path / "bin")
     assert evaluate.languages(data, "test", given, trained) == (("de", "en"), expected)
     with pytest.raises(UserError, match=f"holds no dict.*; give {data}$"):
@@ -106,7 +106,7 @@ def test_lowercasing_is_read_from_corpus_json(tmp_path, lowercase):
 def test_corpus_json_determines_text_settings(
     tmp_path, monkeypatch, capsys, kind, undone, tokeniser
 ):
-    """Whatever the dictionary looks like, and the plain text too."""
+    """Not the dictionary, and not the plain text."""
     data = binarised(tmp_path / "bin", ["\u2581 9", "lo@@ 2"])
     note = NOTE | {"subwords": kind, "tokeniser": tokeniser}
     (data / "corpus.json").write_text(json.dumps(note))
@@ -155,7 +155,7 @@ def test_result_with_other_settings_is_not_replaced(tmp_path, changed, message):
     file = tmp_path / "best.test.json"
     settings = {"data": "bin", "beam": 5, "generate_options": [], "compound_split": False}
     file.write_text(json.dumps(settings | {"sacrebleu": 20.0}))
-    asked = settings | changed | {"target_lang": "en"}  # an older result lacks it
+    asked = settings | changed | {"target_lang": "en"}  # older results lack this value
     args = argparse.Namespace(force=False, output=None)
     given = args, [f"{tmp_path}/best.pt"], "test", asked, "sacrebleu"
     with pytest.raises(UserError, match=message) if message else nullcontext():
@@ -167,7 +167,7 @@ def test_result_with_other_settings_is_not_replaced(tmp_path, changed, message):
 
 
 def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):
-    """An untrained model may take minutes over one batch."""
+    """A batch of an untrained model may take minutes."""
     monkeypatch.setattr(progress, "EVERY", 0.0)
     monkeypatch.setattr(EnsembleModel, "forward_decoder", lambda *_: "step")
     original = EnsembleModel.forward_decoder

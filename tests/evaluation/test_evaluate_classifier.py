@@ -1,4 +1,4 @@
-"""Scores of a classifier's answers, and the command's options."""
+"""Scores and options of evaluate-classifier."""
 
 from types import SimpleNamespace
 
@@ -8,11 +8,11 @@ import pytest
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.evaluate_classifier import load_split, score, subsets_of
 
-# predicted class, right class, group
+# predicted class, correct class, group
 ANSWERS = [(0, 0, 0), (1, 0, 0), (2, 2, 2), (0, 0, 2), (1, 1, 2)]
 
 
-def test_scores_by_hand():
+def test_accuracy_is_counted_overall_and_by_group():
     result = score(ANSWERS, ["1", "2", "3"])
     assert result == {
         "examples": 5,
@@ -39,12 +39,12 @@ def test_folder_with_only_a_training_split_is_refused(tmp_path):
 
 
 def split(*sizes):
-    """Stand in for a task with one split, of sentences with these lengths."""
+    """Return a stand-in for a task with one split of sentences of these lengths."""
     dataset = SimpleNamespace(sizes=np.array(sizes))
     return SimpleNamespace(load_dataset=lambda subset: None, dataset=lambda subset: dataset)
 
 
-def test_a_sentence_that_is_too_long_is_named():
+def test_a_sentence_that_is_too_long_is_reported():
     model = SimpleNamespace(max_positions=lambda: 5)
     load_split(model, split(3, 5, 2), "test")
     with pytest.raises(UserError, match="test: example 2 has a sentence of 6 tokens, and the mo"):

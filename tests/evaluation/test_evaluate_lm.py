@@ -1,4 +1,4 @@
-"""Scoring language models: what is refused, what is written, and the loss by hand."""
+"""Scores and errors of evaluate-lm."""
 
 import json
 import logging
@@ -12,13 +12,13 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation import evaluate_lm as evaluate_lm
 
 WORDS = 12
-LINES = [[4, 5, 6, 7, 2], [8, 9, 2], [10, 11, 12, 13, 14, 15, 4, 2]]  # 2 ends a line
+LINES = [[4, 5, 6, 7, 2], [8, 9, 2], [10, 11, 12, 13, 14, 15, 4, 2]]  # 2 is the end of a line
 TASK = {"_name": "language_modeling", "tokens_per_sample": 16, "sample_break_mode": "none"}
 
 
 @pytest.fixture
 def data(tmp_path):
-    """Binarised text of three lines, 16 tokens with the line ends."""
+    """Binarised text of three lines: 16 tokens including line ends."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "dict.txt").write_text("".join(f"w{i} 1\n" for i in range(WORDS)))
@@ -30,7 +30,7 @@ def data(tmp_path):
 
 
 def save(path, task):
-    """Write what looks like a checkpoint."""
+    """Write a file that looks like a checkpoint."""
     state = {"model": {"w": torch.zeros(2)}, "cfg": {"task": task}, "args": None}
     torch.save({**state, "optimizer_history": [{"num_updates": 7}]}, path)
     return path
@@ -38,13 +38,13 @@ def save(path, task):
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """A checkpoint of a language model, as far as it is looked at before scoring."""
+    """A checkpoint with the parts that evaluate-lm reads before scoring."""
     return save(tmp_path / "best.pt", TASK)
 
 
 @pytest.fixture
 def scored(monkeypatch):
-    """Replace fairseq-eval-lm by a loss of 3 bits over 16 tokens; collect what it was asked."""
+    """Arguments of fairseq-eval-lm, replaced by a stand-in with a loss of 3 bits over 16 tokens."""
     calls = []
 
     def score(inputs, *rest):
@@ -60,7 +60,7 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
     results = json.loads(checkpoint.with_name("best.test.json").read_text())
     assert results["perplexity"] == 8 and results["loss_nats"] == pytest.approx(3 * math.log(2))
     assert (results["tokens"], results["updates"], results["context_window"]) == (16, 7, 5)
-    assert results["tokens_per_sample"] == 16, "as in training"
+    assert results["tokens_per_sample"] == 16, "blocks as in training"
     assert {"python", "torch", "diverse_mha"} <= results["versions"].keys()
     out = capsys.readouterr().out
     assert "test: 16 tokens in blocks of 16, context window 5" in out
@@ -88,7 +88,7 @@ def test_loss_of_nan_has_no_perplexity(data, checkpoint, monkeypatch, loss):
     assert not checkpoint.with_name("best.test.json").exists()
 
 
-# fairseq's commands rely on that behaviour of Hydra's.
+# fairseq's commands rely on this deprecated behaviour of Hydra.
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 def test_counts_are_read_at_any_log_level(data, checkpoint, monkeypatch):
     from fairseq_cli import eval_lm
@@ -96,10 +96,10 @@ def test_counts_are_read_at_any_log_level(data, checkpoint, monkeypatch):
     save(checkpoint, TASK | {"sample_break_mode": "eos", "add_bos_token": True})
 
     def main(cfg):
-        # The text is cut as in training.
+        # Blocks are as in training.
         assert (cfg.task.sample_break_mode, cfg.task.add_bos_token) == ("eos", True)
         assert (cfg.task.tokens_per_sample, cfg.eval_lm.context_window) == (16, 0)
-        eval_lm.logger.info("bin test 3 examples")  # each with a first token that has no score
+        eval_lm.logger.info("bin test 3 examples")  # the first token of each has no score
         eval_lm.logger.info(f"Evaluated {counted} tokens in 0.1s (160.00 tokens/s)")
         return {"loss": 3.0}
 

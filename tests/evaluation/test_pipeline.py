@@ -1,4 +1,4 @@
-"""The steps around a training, as a recipe states them."""
+"""Preparation, averaging and scoring in recipes."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from diverse_mha.evaluation.pipeline import Pipeline, read_pipeline
 TRANSLATION = {"task": {"_name": "exact_translation"}}
 
 
-def test_a_recipe_states_preparation_averaging_search_and_score():
+def test_preparation_averaging_search_and_score_are_read_from_a_recipe():
     scoring = {"prepare": "prepare-x.sh --merges 5", "average": 10, "score": "compound_split_bleu"}
     search = {"beam": 4, "lenpen": 0.6, "max_len_a": 1.2, "sampling": True, "prefix_size": 0}
     there = {**TRANSLATION, "generation": search, "scoring": scoring}
@@ -22,7 +22,7 @@ def test_a_recipe_states_preparation_averaging_search_and_score():
     assert read_pipeline(model).options == ("--context-window", "96")
 
 
-def test_a_checkpoint_of_before_has_the_defaults_of_before():
+def test_older_checkpoints_have_the_former_defaults():
     old = Pipeline("translation", score="tokenised_bleu")
     assert read_pipeline({**TRANSLATION, "scoring": {"_name": "bleu", "pad": 1}}) == old
     assert old.options == ("--beam", "5", "--lenpen", "1")
@@ -31,6 +31,6 @@ def test_a_checkpoint_of_before_has_the_defaults_of_before():
 @pytest.mark.parametrize(
     "scoring", [{"averages": 2}, {"score": "ter"}, {"average": -1}, {"average_by": "hour"}]
 )
-def test_a_wrong_entry_is_refused_in_one_line(scoring):
+def test_wrong_settings_are_refused_in_one_line(scoring):
     with pytest.raises(UserError, match=rf"mine: scoring.*{next(iter(scoring))}.*; \w+"):
         read_pipeline({**TRANSLATION, "scoring": scoring}, "mine")

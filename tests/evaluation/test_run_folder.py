@@ -1,4 +1,4 @@
-"""A run's folder is evaluated as the recipe in its checkpoints states."""
+"""A run's folder is evaluated with the settings of its recipe."""
 
 import os
 from dataclasses import asdict
@@ -31,11 +31,11 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_the_recipe_gives_average_and_search_and_options_win(run, capsys):
+def test_averaging_and_search_are_the_recipes_unless_options_are_given(run, capsys):
     words = [str(run), "bin", "--lenpen", "1.5"]
     args, inputs = parse_with_fairseqs(build_parser(), words, {})
     assert inputs.checkpoint == str(run / "averaged.pt")
-    assert torch.load(inputs.checkpoint)["model"]["w"] == 2.5, "of the last two"
+    assert torch.load(inputs.checkpoint)["model"]["w"] == 2.5, "the average of the last two"
     assert (args.beam, args.lenpen, args.compound_split) == (4, 1.5, True)
     assert inputs.extra == ("--max-len-a=1.2",)
     options = "--beam=4 --lenpen=0.6 --max-len-a=1.2 --compound-split"
@@ -43,26 +43,26 @@ def test_the_recipe_gives_average_and_search_and_options_win(run, capsys):
     before = (run / "averaged.pt").stat().st_mtime_ns
     words = [str(run), "bin", "--no-compound-split"]
     assert not parse_with_fairseqs(build_parser(), words, {})[0].compound_split
-    assert (run / "averaged.pt").stat().st_mtime_ns == before, "once is enough"
+    assert (run / "averaged.pt").stat().st_mtime_ns == before, "the average is made once"
     os.utime(run / "averaged.pt", (1, 1))
     open_folders(str(run), [])
-    assert (run / "averaged.pt").stat().st_mtime_ns > before, "the run has gone on"
+    assert (run / "averaged.pt").stat().st_mtime_ns > before, "the run has trained further"
 
 
-def test_a_run_without_a_recipe_has_its_best_checkpoint_and_the_defaults(run):
+def test_without_a_recipe_the_best_checkpoint_and_defaults_are_used(run):
     (run / "checkpoint_last.pt").unlink()
     args, inputs = parse_with_fairseqs(build_parser(), [str(run), "bin"], {})
     assert inputs.checkpoint == str(run / "checkpoint_best.pt")
     assert (args.beam, args.lenpen, args.compound_split, inputs.extra) == (5, 1.0, False, ())
 
 
-def test_a_checkpoint_by_name_takes_nothing_from_the_recipe(run):
+def test_a_named_checkpoint_does_not_use_the_recipe(run):
     words = [str(run / "checkpoint_last.pt"), "bin"]
     args, inputs = parse_with_fairseqs(build_parser(), words, {})
     assert inputs.checkpoint == str(run / "checkpoint_last.pt") and args.beam == 5
 
 
-def test_a_folder_without_checkpoints_and_a_foreign_average_are_refused(run, tmp_path):
+def test_a_folder_without_checkpoints_or_with_a_foreign_average_is_refused(run, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="empty: has no checkpoint_best.pt.*; name a checkpoint"):
         open_folders(str(tmp_path / "empty"), [])

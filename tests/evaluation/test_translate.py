@@ -1,4 +1,4 @@
-"""What is refused before plain text is translated; the search is tested in integration/."""
+"""Input of ``diverse-mha translate``. Its search is tested in integration/."""
 
 import io
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""``diverse-mha compare --reference``: translations by any toolkit."""
+"""``diverse-mha compare --reference``: files of translations by any toolkit."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from diverse_mha.common.errors import UserError
 
 @pytest.fixture
 def texts(tmp_path, monkeypatch):
-    """A reference, its source, and translations of two systems over two seeds."""
+    """A source, its reference, and translations of two systems with two seeds."""
     monkeypatch.chdir(tmp_path)
     generator = random.Random(1)
     reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(50)]
@@ -49,7 +49,7 @@ def test_systems_are_tested_over_seeds_and_sentences(texts, capsys):
                 assert run[name] == pytest.approx(score, abs=1e-6)
         found = good["measures"][name]
         assert found["difference"]["over_seeds"] and found["difference"]["p"] < 0.05
-        assert found["over_seeds"]["by_seed"], "seeds are in the names of the files"
+        assert found["over_seeds"]["by_seed"], "seeds are read from file names"
     assert cli.run([*words, "--baseline", *BASE, "--system", *GOOD]) == 0
     assert capsys.readouterr().out == first, "the baseline is the first system or --baseline"
 
@@ -72,7 +72,7 @@ def test_systems_that_hardly_translate_get_no_verdict(texts, capsys):
             assert (test["p"], test["interval"], measure["holm"]) == (None, None, None)
     Path("good.seed1").write_text("\n".join(texts) + "\n")
     assert cli.run([*words, "--system", *BASE, "--system", *GOOD]) == 0
-    assert "Too low" not in capsys.readouterr().out, "one system translates"
+    assert "Too low" not in capsys.readouterr().out, "one of the systems does translate"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""BLEU and chrF of resampled sets against sacreBLEU on resampled text."""
+"""BLEU and chrF of resampled test sets against sacreBLEU."""
 
 import random
 
@@ -32,7 +32,7 @@ def texts(sentences=25, models=3, seed=1):
 
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_resampled_scores_equal_scores_of_resampled_text(lowercase):
-    """The oracle writes every resampled test set out and scores it with ``corpus_score``."""
+    """The reference writes out every resampled test set and scores it with ``corpus_score``."""
     reference, systems = texts()
     counted = [
         sentence_statistics(system, reference, tokenize="13a", lowercase=lowercase)
@@ -56,7 +56,7 @@ def test_resampled_scores_equal_scores_of_resampled_text(lowercase):
     ("hypothesis", "reference"),
     [
         ("a b c d", "a b c d"),
-        ("a", "a"),  # no n-gram of higher orders
+        ("a", "a"),  # no n-grams of higher order
         ("a b x y", "a b c d"),  # smoothed
         ("", "a b"),
         ("x", "a b c d e"),

@@ -1,4 +1,4 @@
-"""``diverse-mha compare`` on perplexities, accuracies and scores of other programs; names."""
+"""``diverse-mha compare`` with perplexities, accuracies and scores of other programs."""
 
 import json
 import random
@@ -43,7 +43,7 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
     paired = stats.ttest_rel(*values.values()).pvalue
     assert found["difference"]["p"] == pytest.approx(paired) and found["over_seeds"] is None
     assert f"By seed ({measure}): " in capsys.readouterr().out
-    # Files whose names do not say the seeds are of models that have none in common.
+    # Files without a seed in their names share no seeds.
     for number, run in enumerate(run for group in given for run in group):
         (tmp_path / f"{number}.json").write_text(Path(run, "checkpoint_best.test.json").read_text())
     given = [[f"x={tmp_path}/0.json"], [f"y={tmp_path}/3.json"]]
@@ -108,7 +108,7 @@ def test_external_scores_over_sentences_and_seeds(tmp_path, capsys):
     found = good["measures"]["score"]
     assert found["difference"]["value"] == pytest.approx(0.02, abs=0.005)
     assert found["difference"]["p"] < 0.001 < 0.05 < same["measures"]["score"]["difference"]["p"]
-    assert found["over_seeds"]["degrees"] == 4, "by seed, of the names of the files"
+    assert found["over_seeds"]["degrees"] == 4, "seeds are read from file names"
     assert "+0.0" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""t intervals and Holm's correction against scipy, by hand, and by simulation."""
+"""Intervals and Holm's correction against scipy, closed forms and simulation."""
 
 import math
 import operator
@@ -17,7 +17,7 @@ from diverse_mha.evaluation.comparison.statistics import (
 )
 
 BASELINE, SYSTEM = (31.2, 30.4, 31.9), (32.0, 32.9, 31.7, 33.1)
-MEAN = operator.itemgetter((..., 0))  # of sentence scores: known in closed form
+MEAN = operator.itemgetter((..., 0))  # sentence scores, with a known standard error
 
 
 def test_welch_equals_scipy():
@@ -29,7 +29,7 @@ def test_welch_equals_scipy():
     assert found.degrees == pytest.approx(expected.df)
 
 
-def test_two_rows_by_seed_equal_scipys_paired_t():
+def test_two_systems_with_the_same_seeds_equal_scipys_paired_t():
     rows = {1: 31.2, 2: 30.4, 3: 31.9, 4: 33.0}, {2: 31.3, 1: 31.6, 3: 31.8}
     (found,) = by_rows_and_seeds(rows)
     expected = stats.ttest_rel([31.6, 31.3, 31.8], [31.2, 30.4, 31.9])
@@ -37,8 +37,8 @@ def test_two_rows_by_seed_equal_scipys_paired_t():
     assert found.interval == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
 
-def test_rows_and_seeds_by_hand():
-    """With every seed in every row: residuals from row and seed means, (R-1)(S-1) degrees."""
+def test_noise_is_the_residual_of_row_and_seed_means():
+    """With every seed in every row there are (R-1)(S-1) degrees of freedom."""
     y = np.array([[40.5, 39.8, 40.1], [38.9, 38.5, 38.4], [41.0, 40.1, 40.9], [40.2, 40.2, 39.6]])
     rest = y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean()
     error = math.sqrt(np.square(rest).sum() / 6 * 2 / 3)
@@ -49,16 +49,18 @@ def test_rows_and_seeds_by_hand():
         assert one.p == pytest.approx(2 * stats.t.sf(abs(difference) / error, 6))
 
 
-def test_by_seed_with_seeds_missing():
+def test_missing_seeds_are_compared_by_least_squares():
     baseline, other = {1: 10.0, 2: 20.0}, {1: 11.0, 2: 23.0}
     alone, elsewhere = {2: 25.0}, {3: 5.0}
     found = by_rows_and_seeds([baseline, other, alone, elsewhere])
-    # Least squares: seed 2 is 11 above seed 1, so the baseline 9.5, 20.5; `alone` 4.5 above that.
+    # Seed 2 is 11 above seed 1, so the baseline has 9.5 and 20.5; `alone` is 4.5 above that.
     assert [one and one.value for one in found] == pytest.approx([2.0, 4.5, None])
     assert found[0].degrees == 1 and found[0].over_seeds
     assert found[1].interval is None and not found[1].over_seeds
-    assert by_rows_and_seeds([{1: 3.0}, {1: 4.0}])[0].p is None, "nothing is left for the noise"
-    # The others say what the noise is, but the baseline has one seed.
+    assert by_rows_and_seeds([{1: 3.0}, {1: 4.0}])[0].p is None, (
+        "no degrees of freedom are left for the noise"
+    )
+    # The noise is estimated from the others, as the baseline has one seed.
     found = by_rows_and_seeds([{2: 25.0}, baseline, other])
     assert [one.interval for one in found] == [None, None]
 
@@ -68,8 +70,8 @@ def test_equal_scores_by_seed_have_no_difference():
     assert [one.p for one in by_rows_and_seeds(rows)] == [1, 1]
 
 
-def test_holm_by_hand():
-    # Sorted 0.01, 0.02, 0.03, 0.3 times 4, 3, 2, 1 = 0.04, 0.06, 0.06, 0.3, never falling.
+def test_holm_correction_of_four_tests():
+    # Sorted 0.01, 0.02, 0.03, 0.3 are multiplied by 4, 3, 2, 1 and made non-decreasing.
     assert holm([0.02, 0.3, 0.01, 0.03]) == pytest.approx([0.06, 0.3, 0.04, 0.06])
     assert holm([0.9, None, 0.6]) == [1.0, None, 1.0]
     assert holm([0.02, None, 0.01]) == pytest.approx([0.02, None, 0.02]), "two tests, not three"
@@ -78,7 +80,7 @@ def test_holm_by_hand():
 
 def test_scores_without_spread_have_no_interval():
     assert by_t(0.0, 0.0, 4, over_seeds=True).p == 1
-    # Two rounded numbers that are alike, or one sentence: no error is seen, which proves nothing.
+    # Two equal rounded numbers, or one sentence, have no visible error, but prove nothing.
     for found in (by_t(1.0, 0.0, 4, over_seeds=True), welch([3.0, 3.0], [2.0, 2.0])):
         assert found.p is None and found.interval is None and found.value
 
@@ -87,7 +89,7 @@ def test_equal_differences_of_rounded_scores_have_an_interval():
     rows = [{1: 2.312, 2: 2.298}, {1: 2.280, 2: 2.266}]
     assert by_rows_and_seeds(rows)[0].p is None
     (found,) = by_rows_and_seeds(rows, step=0.001)
-    # Student's t with one degree of freedom and the error of rounding: 0.001 / sqrt(12).
+    # Student's t with one degree of freedom and the rounding error 0.001 / sqrt(12).
     assert found.p == pytest.approx(2 * stats.t.sf(0.032 / (0.001 / math.sqrt(12)), 1))
     assert found.value == pytest.approx(-0.032)
 
@@ -99,7 +101,7 @@ def test_one_seed_gives_the_standard_error_over_sentences():
     values = scores.mean(axis=1)[:, 0]
     found = difference(values[:1], values[1:], (resampled[:, :1], resampled[:, 1:]))
     per_sentence = scores[1, :, 0] - scores[0, :, 0]
-    # Relative standard error of a standard deviation over 4,000 draws: 1.1 %; four of them.
+    # Four times the relative standard error of a standard deviation over 4,000 draws.
     assert found.standard_error == pytest.approx(per_sentence.std() / 20, rel=0.045)
     assert not found.over_seeds and found.degrees is None
 
@@ -110,12 +112,11 @@ def test_one_seed_gives_the_standard_error_over_sentences():
     ids=["single-seeds-alone", "five-and-two"],
 )
 def test_intervals_have_their_nominal_coverage(seeds, over_seeds, of_single_seeds, of_methods):
-    """Coverage over simulated pairs of methods that differ by 0.5: not too rare, nor too often.
+    """About 95 % of the intervals of simulated methods contain their true difference, 0.5.
 
-    Of 600 intervals 570 should hold 0.5, with a standard deviation of 5.3: four of them, and 2 %
-    below, as t is not exact here. With single seeds alone, the cut at 0 makes intervals longer by a
-    sixth to a fifth; a part that is counted thrice, by two thirds. The mean squared standard error,
-    in units of the differences' variance (6 % over 600), tells them apart.
+    Of 600 intervals 570 should contain it, with a standard deviation of 5.3. Four deviations are
+    allowed, and 2 % less, as t is approximate. The mean squared standard error, relative to the
+    variance of differences, detects intervals that are too long.
     """
     rng = np.random.default_rng(5)
     sentences, trials, held = 100, 600, 0
@@ -155,6 +156,6 @@ def test_detectable_difference_has_80_percent_power(seeds, spread):
     assert welch([1.0], [2.0, 3.0]).detectable is None
 
 
-def test_rounded_scores_have_at_least_the_noise_of_rounding():
+def test_the_standard_error_is_at_least_that_of_rounding():
     found = welch([2.0, 2.0], [2.1, 2.1], 0.01)
     assert found.standard_error == pytest.approx((0.01**2 / 12) ** 0.5)

@@ -1,4 +1,4 @@
-"""``diverse-mha compare`` on folders of runs: what it reads, finds, writes and refuses."""
+"""``diverse-mha compare`` with folders of runs."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from diverse_mha.common.errors import UserError
 
 @pytest.fixture
 def folder(tmp_path):
-    """A corpus with its reference, and runs of three methods as the evaluation leaves them."""
+    """A corpus with its reference, and evaluated runs of three methods."""
     generator = random.Random(1)
     reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(60)]
     (tmp_path / "data/raw").mkdir(parents=True)
@@ -107,11 +107,11 @@ def test_one_seed_is_marked_in_the_table(folder, capsys):
 
 
 def test_seeds_are_resampled_independently(folder):
-    """Else a method would be certain to be as good as its own copy."""
+    """Otherwise the difference between a method and its copy would have no standard error."""
     for seed in (1, 2, 3):
         shutil.copytree(folder / f"runs/base.seed{seed}.ab", folder / f"runs/copy.seed{seed}.ab")
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "copy")]
-    # Its results do not name their checkpoint, as those of real evaluations do.
+    # The copy is accepted because these results, unlike real ones, do not name their checkpoint.
     found = compare(folder, *words)[1]["measures"]["BLEU"]["difference"]
     assert found["value"] == 0 and found["standard_error"] > 0
 
@@ -193,7 +193,7 @@ def test_invalid_files_give_one_line(folder, file, content, message):
 
 
 def change(folder, method, **settings):
-    """Write settings into the results of a method."""
+    """Change settings in the results of a method."""
     for run in map(Path, runs(folder, method)):
         result = json.loads((run / "test.json").read_text()) | settings
         (run / "test.json").write_text(json.dumps(result))
