@@ -1,1 +1,1 @@
-"""Tests, laid out as the package is."""
+"""Tests, in the folders of the package."""

@@ -1,4 +1,4 @@
-"""Settings of every test."""
+"""Settings and fixtures for all tests."""
 
 import contextlib
 import os
@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-# What a shell starts in the background ignores Ctrl-C, and so would the commands that tests stop.
+# Processes started in the background ignore Ctrl-C, and so would the commands that tests stop.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config):
-    # Triton decides when it is imported, which torch for CUDA may do at any time, whether its own
-    # functions are to be compiled for a GPU or interpreted. Where there is none it is not here.
+    # Triton decides at import whether its kernels are compiled or interpreted, and torch for CUDA
+    # may import it at any time. Without Triton there is nothing to decide.
     of_gpu = "gpu" in config.getoption("markexpr").replace("not gpu", "")
     if not of_gpu and "TRITON_INTERPRET" not in os.environ:
         os.environ["TRITON_INTERPRET"] = "1"
@@ -24,8 +24,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    # Tiny tensors: a second thread costs more than it brings, and the machine may be busy.
-    if "torch" in sys.modules:  # not in the process that hands out tests to others
+    # For tiny tensors a second thread is slower.
+    if "torch" in sys.modules:  # not in xdist's controller
         sys.modules["torch"].set_num_threads(1)
 
 

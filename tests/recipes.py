@@ -1,4 +1,4 @@
-"""Recipes of ``configs/`` composed as fairseq-hydra-train does, for tests."""
+"""Composes recipes of ``configs/`` as fairseq-hydra-train does."""
 
 import functools
 import warnings
@@ -16,18 +16,20 @@ _registered = functools.cache(hydra_init)
 
 def composed(name: str, *overrides: str, **options: bool) -> DictConfig:
     """Compose a recipe; ``options`` are those of Hydra's ``compose``."""
-    _registered(name)  # under the name of the recipe, so that Hydra takes it as its schema
-    # Half of the time goes into a copy of the store, which nobody writes to.
+    _registered(name)  # Hydra uses it as the schema of the recipe of that name
+    # Copying the store takes half of the time; nothing writes to it.
     shared = patch.object(ConfigStore, "__deepcopy__", lambda store, _: store, create=True)
     with shared, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the schema's age, which fairseq's command silences
+        warnings.simplefilter(
+            "ignore"
+        )  # about matching schemas by name; fairseq's command ignores it, too
         with initialize_config_dir(str(CONFIGS), version_base="1.1"):
             return compose(name, overrides=list(overrides), **options)
 
 
 def recipe(name: str, *overrides: str) -> DictConfig:
     """Compose a recipe, fill in fairseq's defaults, and resolve all values."""
-    # Hydra fills these in when it runs.
+    # Hydra sets these at run time.
     places = ["task.data=DATA", "common.user_dir=null", "checkpoint.save_dir=RUN"]
     config = composed(name, *places, *overrides)
     add_defaults(config)

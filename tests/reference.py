@@ -1,6 +1,6 @@
-"""Slow, literal versions of the papers' equations: the oracles of the fast ones.
+"""Slow reference implementations of the papers' equations.
 
-Loops over heads and positions, no identities, no tricks; meant for float64 and tiny shapes.
+They loop over heads and positions; for float64 and tiny shapes.
 """
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def cosine(a: Tensor, b: Tensor) -> Tensor:
-    """cos(a, b) of two vectors; 0 where one of them is the zero vector."""
+    """Cosine of two vectors; 0 if one of them is the zero vector."""
     if not a.detach().any() or not b.detach().any():
         return a.new_zeros(())
     return torch.dot(a, b) / (torch.sqrt(torch.dot(a, a)) * torch.sqrt(torch.dot(b, b)))

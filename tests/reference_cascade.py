@@ -1,6 +1,6 @@
-"""Cascaded logits of Zheng et al. 2021, written out cell by cell: the oracle of the cascades.
+"""Slow reference implementation of the cascaded logits of Zheng et al. 2021.
 
-Loops over sentences, pairs and heads; meant for float64 and tiny shapes.
+It loops over sentences, pairs and heads; for float64 and tiny shapes.
 """
 
 from torch import Tensor

@@ -1,6 +1,6 @@
-"""Slow, literal versions of the equations of Yun et al. 2021: the oracles of the fast ones.
+"""Slow reference implementations of the equations of Yun et al. 2021.
 
-Loops over pairs and positions, centring matrices written out; for float64 and tiny shapes.
+They loop over pairs and positions and use full centring matrices; for float64 and tiny shapes.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Slow, independent evaluation of formulas: Python's own operators, one world at a time."""
+"""Slow, independent evaluation of logical formulas with Python's operators."""
 
 from itertools import product
 
@@ -6,19 +6,19 @@ VARIABLES = "abcdef"
 
 
 def satisfying(text: str) -> set[tuple[bool, ...]]:
-    """The assignments of the six variables under which a formula is true."""
+    """Return the assignments of the six variables that make a formula true."""
     code = compile(text, "formula", "eval")  # ( a ( or b ) ) is rewritten by the caller
     worlds = product((False, True), repeat=len(VARIABLES))
     return {w for w in worlds if eval(code, {}, dict(zip(VARIABLES, w, strict=True)))}
 
 
 def as_python(text: str) -> str:
-    """Write a formula of the published format as a Python expression, by string surgery."""
+    """Return a formula of the published format as a Python expression."""
     return text.replace("( or", "or (").replace("( and", "and (")
 
 
 def reference_relation(left: str, right: str) -> str:
-    """The relation of two contingent formulas, from the sets themselves."""
+    """Return the relation of two contingent formulas, from their sets of assignments."""
     everything = satisfying("True")
     a, b = satisfying(as_python(left)), satisfying(as_python(right))
     if a == b:

@@ -1,7 +1,6 @@
-"""Algorithms 1 and 2 of Li et al. 2021, written out loop by loop: the oracles of routing.
+"""Slow reference implementations of Algorithms 1 and 2 of Li et al. 2021.
 
-Probabilities are multiplied as they are, without logarithms; meant for float64, tiny shapes
-and votes of ordinary size.
+They multiply probabilities without logarithms; for float64, tiny shapes and moderate votes.
 """
 
 import math

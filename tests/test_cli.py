@@ -29,7 +29,7 @@ def test_every_command_has_help(capsys):
 
 @pytest.mark.parametrize("command", ["evaluate", "train"])
 def test_help_shows_the_command_as_typed(command, monkeypatch, capsys):
-    # scripts/env.sh sets the variable; another script's name is of a process further up.
+    # scripts/env.sh sets the variable. Another script's name comes from a parent process.
     for script in (f"{command}.sh", "benchmark.sh", ""):
         monkeypatch.setenv("DIVERSE_MHA_SCRIPT", script)
         with contextlib.suppress(SystemExit):
@@ -50,8 +50,8 @@ def test_an_unknown_option_names_the_help_that_lists_the_known_ones(monkeypatch)
 
 
 @pytest.mark.integration
-def test_fairseq_does_not_ask_for_tensorboardx():
-    # Which set-up installs for the tests, and a wheel does not.
+def test_fairseq_does_not_warn_of_missing_tensorboardx():
+    # Set-up installs it for the tests, but a wheel does not require it.
     code = (
         "import sys; sys.modules['tensorboardX'] = None; import diverse_mha.fairseq_fixes.install"
     )
@@ -66,7 +66,7 @@ def test_path_prints_a_valid_user_dir(capsys):
     assert cli.__file__.startswith(folder)
 
 
-def test_doctor_finds_this_environment_sound(capsys):
+def test_doctor_finds_no_fault_in_this_environment(capsys):
     assert cli.run(["doctor"]) == 0
     report = capsys.readouterr().out
     assert re.search(
@@ -76,7 +76,7 @@ def test_doctor_finds_this_environment_sound(capsys):
 
 
 def test_doctor_reports_a_broken_fairseq_and_continues(monkeypatch, capsys):
-    # None in sys.modules makes the import fail, as an absent or broken package does.
+    # None in sys.modules makes the import fail.
     for name in ("fairseq", "fairseq.models"):
         monkeypatch.setitem(sys.modules, name, None)
     assert doctor.run(argparse.Namespace()) == 1
@@ -118,7 +118,7 @@ def test_doctor_fails_if_recipes_do_not_compose(monkeypatch):
     from fairseq.dataclass import utils
 
     def fail(*_):
-        raise ValueError("str is not a TupleConfig")  # omegaconf 2.4.0
+        raise ValueError("str is not a TupleConfig")  # as with omegaconf 2.4.0
 
     assert doctor._recipe() == "composes"
     monkeypatch.setattr(utils, "merge_with_parent", fail)
@@ -127,7 +127,7 @@ def test_doctor_fails_if_recipes_do_not_compose(monkeypatch):
 
 
 @pytest.mark.parametrize("command", [name for name, one in cli.COMMANDS.items() if one.reads])
-def test_a_mistyped_file_is_named_before_torch_is_imported(command, monkeypatch, tmp_path):
+def test_a_mistyped_file_is_reported_before_torch_is_imported(command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "_import", lambda command: pytest.fail("imports the command"))
     (tmp_path / "there.pt").touch()
@@ -138,6 +138,6 @@ def test_a_mistyped_file_is_named_before_torch_is_imported(command, monkeypatch,
             cli.run([command, "there.pt", "gone"])
 
 
-def test_a_command_lives_in_the_module_of_its_name():
+def test_every_command_has_a_module_of_its_name():
     for name, command in cli.COMMANDS.items():
         assert command.module.rpartition(".")[2] == name.replace("-", "_")

@@ -1,6 +1,6 @@
-"""The recipes build the models that their papers describe, and every file of ``configs/`` builds.
+"""Recipes build the models of their papers.
 
-Parameters are made on torch's meta device: their shapes are all that is looked at.
+Parameters are on torch's meta device, because only their shapes matter.
 """
 
 import pytest
@@ -15,7 +15,7 @@ from diverse_mha.common.files import CONFIGS
 from diverse_mha.training.compose import compose as our_compose
 from tests.recipes import composed, recipe
 
-IWSLT14 = {"de": 8844, "en": 6628}  # entries of the dictionaries, less four special symbols
+IWSLT14 = {"de": 8844, "en": 6628}  # dictionary sizes without the four special symbols
 PTB, WIKITEXT103 = 10004, 267740
 TRANSFORMER = "transformer_disagree_iwslt_de_en"
 RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
@@ -25,7 +25,7 @@ LANGUAGES = ("de", "en", "zh", "ru", "lm", "qo")
 
 @pytest.fixture
 def build(tmp_path):
-    """Function that builds model and criterion of a recipe, with dictionaries of some sizes."""
+    """Function that builds the model and criterion of a recipe for given dictionary sizes."""
 
     def write(name: str, size: int) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -57,14 +57,14 @@ def millions(model) -> float:
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_builds_at_its_size(name, build):
     cfg = recipe(name)
-    adaptive = "adaptive" in cfg.criterion._name  # whose softmax wants a long dictionary
+    adaptive = "adaptive" in cfg.criterion._name  # adaptive softmax needs a large dictionary
     model, _ = build(cfg, 61000 if adaptive else 100)
     assert cfg.criterion._name.endswith("_with_diversity") and millions(model) > 0.01
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("method", METHODS)
-def test_a_method_builds_and_does_something(method, build):
+def test_a_method_builds_and_changes_model_or_loss(method, build):
     cfg, plain = recipe("multi30k_small", f"method={method}"), recipe("multi30k_small")
     changed = (cfg.model, cfg.criterion) != (plain.model, plain.criterion)
     assert changed == (method != "baseline")
@@ -99,7 +99,7 @@ def test_penn_treebank_has_the_shape_of_the_paper(build):
     model, _ = build(cfg, PTB)
     layers = model.decoder.layers
     assert (len(layers), layers[0].self_attn.num_heads, layers[0].embed_dim) == (2, 4, 256)
-    # One embedding of 256 for each word, used twice; two layers of 12 * 256^2 and their biases.
+    # A shared embedding of 256 for each word; two layers of 12 * 256^2 and their biases.
     assert sum(p.numel() for p in model.parameters()) == (PTB + 4) * 256 + 2 * 789760 + 2 * 256
     assert cfg.checkpoint.best_checkpoint_metric == "loss"
 
@@ -133,7 +133,7 @@ def test_wikitext103_has_the_parameters_of_the_paper(family, size, build):
     assert millions(model) == size
 
 
-def test_no_file_repeats_another_and_every_recipe_is_listed():
+def test_no_two_files_are_equal_and_every_recipe_is_listed():
     contents = [yaml.safe_load(path.read_text()) for path in CONFIGS.rglob("*.yaml")]
     assert len(RECIPES) == 18 and len(METHODS) == 30 and len(contents) == 18 + 30 + 3 + 2 + 1
     assert not [one for place, one in enumerate(contents) if one in contents[:place]]
@@ -141,7 +141,7 @@ def test_no_file_repeats_another_and_every_recipe_is_listed():
     assert not {name for name in RECIPES if f"`{name}.yaml`" not in listed}
 
 
-def test_the_baseline_is_plain_whatever_the_family(build):
+def test_the_baseline_of_every_family_is_plain(build):
     plain = build(recipe("multi30k_small"))[0]
     for family in ("transformer_coda", "transformer_routing"):
         cfg = recipe("multi30k_small", "method=baseline", f"model._name={family}")
@@ -166,5 +166,5 @@ def test_compose_agrees_with_hydra(name, choices):
         for key, value in values.items():
             found = theirs[group][key]
             if isinstance(value, float) and isinstance(found, str):
-                found = float(found)  # a weight may also be text, one for each component
+                found = float(found)  # a weight may also be text with a value for each component
             assert getattr(found, "value", found) == value, (group, key)

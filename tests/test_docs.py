@@ -1,4 +1,4 @@
-"""What the documents must keep up with."""
+"""Documents agree with the code."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ OPTIONS = (ROOT / "docs" / "options.md").read_text()
 
 
 def test_every_option_is_in_the_document_with_its_default_and_help():
-    """A row for each; defaults that differ from name to name are those of most names."""
+    """The default is that of most architectures."""
     rows = dict(re.findall(r"^\| `--([a-z-]+)` \| (.*) \|$", OPTIONS, re.M))
     defaults: dict[str, list[str]] = {}
     for component in options.components().values():

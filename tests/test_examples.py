@@ -1,4 +1,4 @@
-"""The examples run, on small random models of transformers."""
+"""The examples run on small random models of transformers."""
 
 import importlib.util
 import subprocess
@@ -49,7 +49,7 @@ def test_heads_of_a_model_of_transformers_are_measured(build, example):
     rises = {name: heads for name, _, heads in measured}
     assert {name.rpartition(".")[2] for name in alike} == kinds and alike.keys() == rises.keys()
     assert all(0 < value < 1 for value in alike.values())
-    # The weights are what they were, and without a head the loss is that of a pass without it.
+    # Weights are unchanged, and the loss without a head is that of a forward pass without it.
     assert list(example.measure(model, batches)) == measured
     name = next(iter(rises))
     assert all(len(heads) == 4 for heads in rises.values())
@@ -65,7 +65,7 @@ def test_heads_of_a_model_of_transformers_are_measured(build, example):
 
 
 @pytest.mark.parametrize("name", ["hugging_face", "bertviz_view"])
-def test_help_says_how_to_call_an_example(name):
+def test_an_example_has_help_and_reports_missing_arguments(name):
     command = [sys.executable, ROOT / f"examples/{name}.py"]
     shown = subprocess.run([*command, "--help"], capture_output=True, text=True)
     assert shown.returncode == 0 and f"python examples/{name}.py MODEL" in shown.stdout

@@ -1,4 +1,4 @@
-"""Imports go from a room to those below it, and the tensor functions need no fairseq."""
+"""Modules import only from lower folders, and importing the package is fast."""
 
 import ast
 import graphlib
@@ -16,7 +16,7 @@ from diverse_mha.common import on_import
 
 PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 
-#: Level of each room and each module at the top; one imports from lower levels and its own only.
+#: Level of each folder and top-level module. Modules import from lower levels and their own.
 LEVELS = {
     "common": 0,
     "attention": 1,
@@ -40,7 +40,7 @@ LEVELS = {
 
 
 def name_of(path: Path) -> str:
-    """Name the module that a file holds."""
+    """Return the module name of a file."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts).removesuffix(".__init__")
 
@@ -49,7 +49,7 @@ MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Modules of this package that a file imports, also inside functions and relatively."""
+    """Return the modules of this package that a file imports, at any place in it."""
     package = path.relative_to(PACKAGE.parent).with_suffix("").parts[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -64,17 +64,17 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def room_of(module: str) -> str:
-    """Name the room that a module is in, or the module where it is at the top."""
+    """Return the folder of a module, or the name of a top-level module."""
     return module.split(".")[1] if "." in module else "__init__"
 
 
-def test_the_house_has_these_rooms():
+def test_the_package_has_these_folders():
     top = [p for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()]
     assert {path.stem for path in top} == set(LEVELS)
     assert sum(path.is_file() for path in top) <= 4 and sum(path.is_dir() for path in top) <= 15
 
 
-def test_imports_go_down():
+def test_modules_import_only_from_lower_folders():
     for module, path in MODULES.items():
         room = room_of(module)
         for other in map(room_of, imports(path)):
@@ -89,7 +89,7 @@ def test_there_is_no_import_cycle():
 
 
 def test_a_symlinked_package_has_both_paths(tmp_path):
-    """Of --user-dir, which names the place without links, fairseq asks that it is one of them."""
+    """fairseq requires that --user-dir, with links resolved, is one of the package's paths."""
     link = tmp_path / "linked"
     link.symlink_to(PACKAGE.parent)
     code = "import diverse_mha as d; print(*d.__path__, sep='\\n')"
@@ -104,7 +104,7 @@ def test_a_symlinked_package_has_both_paths(tmp_path):
     assert done.stdout.splitlines() == places, done.stderr
 
 
-def test_importing_loads_nothing_slow_and_sets_no_hook_whatever_the_program():
+def test_importing_loads_nothing_slow_and_sets_no_hook_in_any_program():
     program = (
         "import sys; hook, before = sys.excepthook, {{*sys.modules}}; sys.argv[0] = {name!r}; "
         "import diverse_mha; loaded = {{n.partition('.')[0] for n in {{*sys.modules}} - before}}; "
@@ -131,7 +131,7 @@ def test_looking_up_a_module_runs_no_import_hook(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "before", ["", "logging.basicConfig(level=logging.INFO, stream=sys.stdout);"]
 )
-def test_the_root_logger_stays_as_the_program_had_it(before):
+def test_the_programs_root_logger_is_unchanged(before):
     program = (
         f"import logging, sys, diverse_mha; {before} root = logging.getLogger(); "
         "was = root.level, root.handlers[:]; import fairseq.models; "
@@ -141,7 +141,7 @@ def test_the_root_logger_stays_as_the_program_had_it(before):
 
 
 @pytest.mark.integration
-def test_importing_registers_also_after_fairseq():
+def test_importing_after_fairseq_registers_the_models():
     program = (
         "import diverse_mha.methods, fairseq.models as m; "
         "assert 'transformer_coda' in m.ARCH_MODEL_REGISTRY"
@@ -149,7 +149,7 @@ def test_importing_registers_also_after_fairseq():
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
 
 
-def test_every_fix_says_what_breaks_without_it_and_where_that_was_seen():
+def test_every_fix_states_what_breaks_without_it_and_in_which_version():
     helpers = {"__init__", "install", "patch"}
     table = ast.get_docstring(ast.parse((PACKAGE / "fairseq_fixes/__init__.py").read_text()))
     files = {path.stem: path for path in (PACKAGE / "fairseq_fixes").glob("*.py")}

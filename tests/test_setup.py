@@ -1,4 +1,4 @@
-"""What scripts/setup.sh says when the machine lacks something; nothing is installed here."""
+"""scripts/setup.sh on machines that lack something; nothing is installed."""
 
 import importlib
 import importlib.metadata
@@ -16,7 +16,7 @@ TOOLS = ("bash", "chmod", "cat", "cksum", "dirname", "find", "flock", "grep", "m
 
 
 class Machine:
-    """A copy of the script in a folder of its own, and a PATH with almost nothing on it."""
+    """A copy of the script in a new folder, with a PATH of few commands."""
 
     def __init__(self, folder: Path):
         self.root = folder / "a clone"
@@ -31,13 +31,13 @@ class Machine:
                 (self.bin / tool).symlink_to(shutil.which(tool))
 
     def command(self, name: str, script: str) -> None:
-        """Put a command on the PATH."""
+        """Add a command to the PATH."""
         path = self.bin / name
         path.write_text(f"#!{shutil.which('bash')}\n{script}\n")
         path.chmod(0o755)
 
     def python(self, version: str = "3.11.9", missing: str = "nothing") -> None:
-        """Put a python3 on the PATH that has a version, and lacks a module or the headers."""
+        """Add a python3 of some version to the PATH, which may lack a module or the headers."""
         unfit = int(not 11 <= int(version.split(".")[1]) <= 13)
         self.command(
             "python3",
@@ -54,7 +54,7 @@ class Machine:
         (self.bin / "Python.h").touch()
 
     def run(self, **environment) -> subprocess.CompletedProcess:
-        """Run the script with this PATH and nothing else in the environment."""
+        """Run the script with only this PATH in its environment."""
         return subprocess.run(
             [shutil.which("bash"), str(self.root / "scripts" / "setup.sh")],
             env={"PATH": str(self.bin), "HOME": str(self.root)} | environment,
@@ -65,12 +65,12 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path):
-    """A machine with a shell and nothing else."""
+    """A machine with only a shell."""
     return Machine(tmp_path)
 
 
 def refused(result, message):
-    """Check for code 2 and one line with the message."""
+    """Assert exit code 2 and one line with the message."""
     assert result.returncode == 2, result.stderr
     assert result.stderr.startswith("error: ")
     assert message in result.stderr
@@ -104,14 +104,14 @@ def test_failed_set_up_leaves_no_stamp_and_starts_again(machine):
 
 
 @pytest.mark.parametrize("made", ["folder", "link", "dangling", "file"])
-def test_a_foreign_environment_is_left_alone(machine, made):
+def test_a_foreign_environment_is_not_changed(machine, made):
     machine.python()
     machine.command("g++", "exit 0")
     venv, own = machine.root / ".venv", machine.root / "own"
     if made == "file":
         venv.touch()
     elif made == "link":
-        finished(machine)  # what it leads to may be a set-up of another clone
+        finished(machine)  # a link may lead to the environment of another clone
         venv.rename(own)
     elif made == "folder":
         (venv / "bin").mkdir(parents=True)
@@ -124,7 +124,7 @@ def test_a_foreign_environment_is_left_alone(machine, made):
 
 
 def finished(machine):
-    """Make .venv look finished."""
+    """Make .venv look complete."""
     scripts = machine.root / ".venv" / "bin"
     scripts.mkdir(parents=True)
     (scripts / "python").write_text(f"#!{shutil.which('bash')}\necho Python 3.11.9\n")
@@ -144,7 +144,7 @@ def test_finished_set_up_is_silent_and_needs_nothing(machine):
 
 
 @pytest.mark.parametrize("changed", ["constraints.txt", "setup.py"])
-def test_changed_requirements_are_noticed(machine, changed):
+def test_set_up_is_repeated_after_a_change_of_requirements(machine, changed):
     finished(machine)
     with open(machine.root / changed, "a") as file:
         file.write("# changed\n")
@@ -161,7 +161,7 @@ def test_an_activated_environment_is_rebuilt_from_its_base_python(machine):
     script = (own / "python3").read_text().replace('echo "$0"', f'echo "{machine.bin}/python3"')
     (own / "python3").write_text(script)
     result = machine.run(PATH=f"{own}:{machine.bin}")
-    assert result.returncode == 3, result.stderr  # of the Python below, which .venv does not have
+    assert result.returncode == 3, result.stderr  # message of the base Python
     assert not (own / "python3").exists()
 
 
@@ -178,14 +178,14 @@ def test_a_complete_python_needs_no_set_up(machine, missing):
         capture_output=True, text=True,
     )  # fmt: skip
     if missing in ("fairseq", "pytest"):
-        refused(done, "fairseq runs on 3.11 to 3.13")  # of setup.sh, which it went to
+        refused(done, "fairseq runs on 3.11 to 3.13")  # message of setup.sh
         return
     used = machine.root / ".venv/bin/python" if missing else machine.bin / "python3"
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{used}\n", "")
 
 
 def test_set_up_fetches_a_supported_python(machine):
-    """A python3 of 3.14 makes an environment with uv, which finds a Python 3.13."""
+    """With only Python 3.14, uv is installed and fetches Python 3.13."""
     machine.python("3.13.9")
     (machine.bin / "python3").rename(machine.root / "managed-python")
     machine.python("3.14.2")
@@ -222,7 +222,7 @@ def test_a_link_as_environment_and_outputs_are_ignored_by_git(tmp_path):
 
 
 def test_torchaudio_is_absent_or_can_be_imported():
-    """Its build for CUDA breaks packages that try to import it beside a torch without CUDA."""
+    """Its CUDA build breaks packages that import it with a torch without CUDA."""
     if importlib.util.find_spec("torchaudio"):
         importlib.import_module("torchaudio")
 

@@ -1,4 +1,4 @@
-"""Tiny dictionaries, batches and models that the tests share."""
+"""Tiny dictionaries, batches and models for tests."""
 
 from argparse import Namespace
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ SMALL = {
 
 
 def dictionary_of(words) -> Dictionary:
-    """These words, after fairseq's four special symbols (padding is 1, end is 2)."""
+    """Return a dictionary of fairseq's four special symbols (padding 1, end 2) and these words."""
     dictionary = Dictionary()
     for word in words:
         dictionary.add_symbol(word)
@@ -32,7 +32,7 @@ def dictionary_of(words) -> Dictionary:
 
 
 def toy_dictionary(words: int = 12) -> Dictionary:
-    """Numbers as words."""
+    """Return a dictionary of numbers."""
     return dictionary_of(map(str, range(words)))
 
 
@@ -47,13 +47,13 @@ def write_split(path, dictionary: Dictionary, lines) -> None:
 
 
 def toy_task() -> SimpleNamespace:
-    """What ``build_model`` and the criterions ask of a task."""
+    """Return a stand-in for a task, with what ``build_model`` and criterions need."""
     dictionary = toy_dictionary()
     return SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
 
 
 def build_ours(arch: str = "transformer_disagree", seed: int = 1, **options):
-    """Build one of our models with dropout off, as Hydra would; options win over SMALL."""
+    """Build one of our models without dropout, as Hydra would; options override SMALL."""
     config = MODEL_DATACLASS_REGISTRY[arch](**{**SMALL, "dropout": 0.0, **options})
     torch.manual_seed(seed)
     return MODEL_REGISTRY[arch].build_model(config, toy_task())
@@ -105,12 +105,12 @@ def toy_batch(
 
 
 def log_probs(model, batch: dict) -> torch.Tensor:
-    """Log-probabilities (B, T, V) of a full forward pass."""
+    """Return log-probabilities (B, T, V) of a full forward pass."""
     return model.get_normalized_probs(model(**batch["net_input"]), log_probs=True)
 
 
 def step_by_step(model, batch: dict) -> torch.Tensor:
-    """Log-probabilities (B, T, V) from incremental decoding of the same targets."""
+    """Return log-probabilities (B, T, V) of incremental decoding of the same targets."""
     encoder_out = model.encoder(batch["net_input"]["src_tokens"])
     tokens = batch["net_input"]["prev_output_tokens"]
     state, steps = {}, []
@@ -121,13 +121,13 @@ def step_by_step(model, batch: dict) -> torch.Tensor:
 
 
 def beam_search(model, batch: dict, beam: int = 3) -> list:
-    """Hypotheses of fairseq's own beam search, best first, per sentence."""
+    """Return the hypotheses of fairseq's beam search for each sentence, best first."""
     generator = SequenceGenerator([model], toy_dictionary(), beam_size=beam, max_len_b=8)
     return generator.generate([model], {"net_input": dict(batch["net_input"])})
 
 
 def check_beam_scores(model, batch: dict) -> None:
-    """Beam search scores, from incremental state, are those of the full forward pass."""
+    """Assert that scores of beam search equal those of a full forward pass."""
     for sentence, hypos in enumerate(beam_search(model, batch)):
         for hypo in hypos:
             tokens = hypo["tokens"]

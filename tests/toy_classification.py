@@ -1,4 +1,4 @@
-"""A tiny classification task, batch and model that the tests share."""
+"""A tiny classification task, batch and model for tests."""
 
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ SMALL_ENCODER = {
 
 
 def toy_task(sentences: int = 2, groups=("1", "2", "3")) -> SimpleNamespace:
-    """What the model and the criterion ask of a task."""
+    """Return a stand-in for a task, with what model and criterion need."""
     return SimpleNamespace(
         source_dictionary=toy_dictionary(),
         target_dictionary=None,
@@ -32,14 +32,14 @@ def toy_task(sentences: int = 2, groups=("1", "2", "3")) -> SimpleNamespace:
 def build_classifier(
     arch: str = "sentence_classifier", sentences: int = 2, seed: int = 1, **options
 ):
-    """Build a classifier as Hydra would; options win over SMALL_ENCODER."""
+    """Build a classifier as Hydra would; options override SMALL_ENCODER."""
     config = MODEL_DATACLASS_REGISTRY[arch](**{**SMALL_ENCODER, **options})
     torch.manual_seed(seed)
     return MODEL_REGISTRY[arch].build_model(config, toy_task(sentences))
 
 
 def toy_batch(lengths=(5, 3, 4, 6), sentences: int = 2, seed: int = 3, extra_padding: int = 0):
-    """A batch as the data set makes it: the sentences of an example in neighbouring rows."""
+    """Return a batch with the sentences of an example in neighbouring rows."""
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.full((len(lengths), max(lengths) + extra_padding), 1)
     for row, length in zip(tokens, lengths, strict=True):

@@ -1,4 +1,4 @@
-"""Tiny models of transformers, made from configurations, and batches with padding."""
+"""Tiny models of transformers, and batches with padding."""
 
 import torch
 from transformers import (
@@ -39,7 +39,7 @@ def bert(dropout: float = 0.0, heads: int = 4, **options):
 
 
 def llama(dropout: float = 0.0, heads: int = 4, **options):
-    """Decoder only; two groups of keys and values for four heads of queries."""
+    """Decoder only, with two key-value groups for four query heads."""
     config = LlamaConfig(
         vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=heads,
         num_key_value_heads=max(heads // 2, 1), intermediate_size=16, max_position_embeddings=32,
@@ -57,13 +57,13 @@ COMPONENTS = {
 
 
 def build(name: str, seed: int = 1, **options):
-    """Build a model in float64, in training."""
+    """Build a model in float64 and training mode."""
     torch.manual_seed(seed)
     return BUILDERS[name](**options).double().train()
 
 
 def batch(name: str, seed: int = 2, sentences: int = 3):
-    """Make a batch whose second sentence is padded on both sides of the model."""
+    """Return a batch whose second sentence is padded in source and target."""
     draw = torch.Generator().manual_seed(seed)
     source = torch.randint(3, 30, (sentences, 7), generator=draw)
     real = torch.ones_like(source)

@@ -1,4 +1,4 @@
-"""The terms of a model from what its eager attention returns, and its projections by hooks."""
+"""Reference values of terms, from the output of eager attention and hooks on projections."""
 
 import copy
 
@@ -15,7 +15,7 @@ from diverse_mha.methods.disagreement import (
 from diverse_mha.methods.hsic import hsic
 from diverse_mha.methods.orthogonality import srip
 
-_NAMES = {  # by kind of model: attention modules, by component
+_NAMES = {  # kind of model: its attention modules by component
     "marian": {"encoder": "encoder.layers.{}.self_attn", "cross": "decoder.layers.{}.encoder_attn",
                "decoder": "decoder.layers.{}.self_attn"},
     "bert": {"encoder": "bert.encoder.layer.{}.attention.self"},
@@ -31,9 +31,9 @@ _RETURNED = {
 
 
 def measure(name, model, inputs, components=None):
-    """Return the values of all terms: of each, the sum over components of means over layers.
+    """Return the values of all terms (sums over components of means over layers) and a model.
 
-    The model is left as it is; gradients reach a copy, which is returned too.
+    The model is a copy that gradients flow to.
     """
     model = copy.deepcopy(model)
     model.set_attn_implementation("eager")

@@ -1,4 +1,4 @@
-"""The page's code runs, and so do the example and the measurement beside its figures."""
+"""The code and commands of docs/hub.md run."""
 
 import re
 import subprocess
@@ -36,7 +36,7 @@ def test_the_pages_loop_adds_terms(capsys):
     assert "'cka'" in capsys.readouterr().out and space["loss"] > model(**inputs).loss
 
 
-def test_every_option_of_the_page_is_one():
+def test_every_option_on_the_page_exists():
     table = PAGE.partition("## What is added")[0]
     found = re.findall(r"^\| .* \| `(.*=.*)`.* \|$", table, re.M)
     assert len(found) == 7
@@ -63,7 +63,7 @@ def test_every_option_of_the_page_is_one():
         ),
     ],
 )
-def test_what_measured_the_page_runs(command, rows):
+def test_example_and_benchmark_of_the_page_run(command, rows):
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True
     )

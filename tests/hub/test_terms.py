@@ -1,4 +1,4 @@
-"""Terms on models of transformers equal those made from eager attention's own tensors."""
+"""Terms on models of transformers equal those of eager attention."""
 
 import copy
 import re
@@ -27,7 +27,7 @@ ALL = {
 }
 WEIGHTS = {"hsic": 0.2, "cka": 0.3, "orthogonality": 0.4, "orthogonality_cosine": 0.4}
 WEIGHTS |= {f"disagreement_{kind}": -0.5 for kind in ("output", "subspace", "position")}
-# Llama's eager formula takes the softmax in float32.
+# Llama's eager attention computes the softmax in float32.
 TOLERANCE = {"marian": 1e-9, "bert": 1e-9, "llama": 2e-6}
 
 
@@ -65,7 +65,7 @@ def test_values_and_gradients_equal_those_of_eager_attention(name, base):
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_orthogonality_joins_the_summed_loss_of_a_batch(name):
-    """By default the sum over layers counts once a batch, whatever its number of labels."""
+    """By default the sum over layers is added once in a batch, for any number of labels."""
     model, inputs = build(name), batch(name)
     expected, *_ = reference.measure(name, model, inputs)
     with HeadTerms(model, orthogonality_weight=0.4) as terms:
@@ -76,7 +76,7 @@ def test_orthogonality_joins_the_summed_loss_of_a_batch(name):
 
 
 @pytest.mark.parametrize("component", COMPONENTS["marian"])
-def test_a_term_acts_on_the_components_that_it_names(component):
+def test_a_term_acts_on_its_components_only(component):
     model, inputs = build("marian"), batch("marian")
     expected, *_ = reference.measure("marian", model, inputs, [component])
     options = {"disagreement": "position", "disagreement_on": component, "hsic_weight": 1.0}
@@ -100,7 +100,7 @@ def test_checkpointing_changes_no_gradient(name):
 
 
 def test_reentrant_checkpointing_is_refused():
-    """It runs the forward pass without gradient, so terms would have none."""
+    """Its forward pass has no gradient, so terms would have none."""
     model, inputs = build("llama"), batch("llama")
     model.gradient_checkpointing_enable({"use_reentrant": True})
     model.enable_input_require_grads()
@@ -158,7 +158,7 @@ def test_padding_changes_no_term(name):
 def test_left_padding_is_padding_too():
     model, inputs = build("llama"), batch("llama")
     moved = {key: x.roll(2, dims=1) for key, x in inputs.items()}
-    keep = [1]  # the padded sentence, whose positions move, alone
+    keep = [1]  # only the padded sentence changes its positions
     with HeadTerms(model, disagreement="subspace,output", orthogonality_weight=1.0) as terms:
         _, right, _ = step(terms, model, {key: x[keep] for key, x in inputs.items()})
         places = (moved["attention_mask"][keep].cumsum(1) - 1).clamp_min(0)
@@ -205,7 +205,7 @@ def implementations(model):
 
 @pytest.mark.parametrize("base", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", BUILDERS)
-def test_attention_is_given_back(name, base):
+def test_the_models_own_attention_is_restored(name, base):
     model = build(name)
     model.set_attn_implementation(base)
     before = implementations(model)
@@ -219,7 +219,7 @@ def test_attention_is_given_back(name, base):
     assert not terms.acts_on(model)
 
 
-def test_models_have_terms_of_their_own():
+def test_two_models_have_independent_terms():
     one, other = build("bert"), build("bert", seed=5)
     inputs = batch("bert")
     with HeadTerms(one, hsic_weight=1.0) as first, HeadTerms(other, cka_weight=1.0) as second:
@@ -231,7 +231,7 @@ def test_models_have_terms_of_their_own():
         assert first.acts_on(one) and not first.acts_on(other)
 
 
-def test_a_copy_of_the_model_has_no_terms_and_may_get_its_own():
+def test_a_copy_of_a_model_has_no_terms_and_can_get_its_own():
     model, inputs = build("marian"), batch("marian")
     plain = model(**inputs).logits
     with HeadTerms(model, drophead=0.5):
@@ -242,7 +242,7 @@ def test_a_copy_of_the_model_has_no_terms_and_may_get_its_own():
     assert set(implementations(other)) == {"sdpa"}
 
 
-def test_a_model_within_a_module_is_found():
+def test_a_model_inside_another_module_gets_terms():
     class Wrapped(nn.Module):
         def __init__(self):
             super().__init__()
@@ -314,7 +314,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("options", "said"), WRONG)
-def test_a_wrong_option_is_one_line_with_the_cure(options, said):
+def test_a_wrong_option_is_reported_in_one_line(options, said):
     model = build("bert")
     with pytest.raises(UserError, match=f"^{said}") as error:
         HeadTerms(model, **options)
@@ -327,7 +327,7 @@ def test_a_single_head_is_refused():
         HeadTerms(build("bert", heads=1), cka_weight=1.0)
 
 
-def test_models_with_attention_code_of_their_own_are_refused():
+def test_models_with_custom_attention_code_are_refused():
     from transformers import FSMTConfig, FSMTForConditionalGeneration
 
     config = FSMTConfig(
@@ -354,7 +354,7 @@ def test_neither_fairseq_nor_a_trainer_is_needed():
     assert re.search(r"^HeadTerms$", done.stdout, re.M), done.stderr
 
 
-def test_without_transformers_one_line_says_what_to_install():
+def test_missing_transformers_is_reported_in_one_line():
     code = "import sys; sys.modules['transformers'] = None\nimport diverse_mha.hub"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     said = "UserError: diverse_mha.hub: needs transformers 5; pip install"

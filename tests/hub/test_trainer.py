@@ -1,4 +1,4 @@
-"""A trainer of transformers adds the terms as fairseq's criterions here do, and logs them."""
+"""The Trainer of transformers adds and logs terms as our criterions do."""
 
 import copy
 import subprocess
@@ -27,7 +27,7 @@ OPTIONS = {"cka_weight": 0.5, "disagreement": "position", "disagreement_weight":
 
 
 def rows(name, seed=2, sentences=4):
-    """Split a batch; its sentences have unequal numbers of labels."""
+    """Return the sentences of a batch, which have different numbers of labels."""
     inputs = batch(name, seed, sentences)
     return [{key: x[n] for key, x in inputs.items()} for n in range(sentences)]
 
@@ -37,7 +37,7 @@ def stack(examples):
 
 
 def arguments(folder, kind=TrainingArguments, **options):
-    """Gradient descent in order of the data; a batch is two sentences."""
+    """Return arguments for plain gradient descent on batches of two sentences, in order."""
     defaults = {
         "per_device_train_batch_size": 2, "max_steps": 1, "learning_rate": RATE, "optim": "sgd",
         "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "logging_steps": 1,
@@ -60,7 +60,7 @@ def run(model, data, folder, terms, base=Trainer, kind=TrainingArguments, **opti
 
 
 def expected_step(model, batches, share):
-    """Return parameters after a step on sum of share * (mean loss + terms), and the parts."""
+    """Return parameters after a step on the sum of share * (mean loss + terms), and its parts."""
     model = copy.deepcopy(model)
     total, plain, values = 0.0, 0.0, []
     with HeadTerms(model, **OPTIONS) as terms:
@@ -80,7 +80,7 @@ def expected_step(model, batches, share):
 
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_step_is_the_gradient_of_mean_loss_plus_terms(tmp_path, steps):
-    """With two accumulated batches, each counts by its share of the labels."""
+    """Accumulated batches are weighted by their share of labels."""
     model, data = build("llama"), rows("llama", sentences=2 * steps)
     batches = [stack(data[n : n + 2]) for n in range(0, len(data), 2)]
     labels = [float((b["labels"][:, 1:] != -100).sum()) for b in batches]
@@ -99,7 +99,7 @@ def test_a_step_is_the_gradient_of_mean_loss_plus_terms(tmp_path, steps):
 
 
 @pytest.mark.system
-def test_processes_count_by_their_labels(tmp_path):
+def test_processes_are_weighted_by_their_share_of_labels(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", "2", "-m", "tests.hub.processes", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -152,7 +152,7 @@ def test_a_checkpoint_is_one_of_the_plain_model(tmp_path):
 @pytest.mark.parametrize(
     "options", [{"bf16": True}, {"gradient_checkpointing": True}, {"label_smoothing_factor": 0.1}]
 )
-def test_terms_go_with_the_trainers_options(tmp_path, options):
+def test_terms_work_with_options_of_the_trainer(tmp_path, options):
     model, data = build("marian").float(), rows("marian")
     for row in data:
         row["decoder_input_ids"] = row["labels"].clamp_min(1).roll(1)
@@ -190,7 +190,7 @@ def make(terms, model, folder, **options):
     return terms.trainer(Trainer)(model=model, args=arguments(folder, **options))
 
 
-def test_what_would_leave_terms_out_is_refused(tmp_path, monkeypatch):
+def test_options_that_would_drop_terms_are_refused(tmp_path, monkeypatch):
     model = build("bert")
     with HeadTerms(model, cka_weight=0.5) as terms:
         with pytest.raises(UserError, match="^trainer: needs a class, not a Trainer object"):

@@ -1,4 +1,4 @@
-"""Head vectors, masks and comparisons that the tests of the regularisers share."""
+"""Head vectors, masks and comparisons for tests of terms."""
 
 import torch
 
@@ -6,7 +6,7 @@ EXACT = {"rtol": 1e-9, "atol": 1e-12}
 
 
 def vectors(bsz=3, num_heads=4, length=5, head_dim=6, scale=1.0, dtype=torch.float64, seed=0):
-    """(B, H, L, D), a view of (B, L, H, D) as in the models."""
+    """Return (B, H, L, D), a view of (B, L, H, D) as in models."""
     generator = torch.Generator().manual_seed(seed)
     shape = (bsz, length, num_heads, head_dim)
     x = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -25,7 +25,7 @@ def value_and_grad(function, x, *args, **kwargs):
 
 
 def assert_same(function, oracle, x, *args, **kwargs):
-    """Value and gradient, given the same arguments."""
+    """Assert equal values and gradients of two functions."""
     found = value_and_grad(function, x, *args, **kwargs)
     expected = value_and_grad(oracle, x, *args, **kwargs)
     torch.testing.assert_close(found, expected, **EXACT)

@@ -1,4 +1,4 @@
-"""Under autocast no product of a term is left to it: a GPU rounds more of them than a CPU."""
+"""Terms multiply in float32 under autocast, also on a GPU."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ from diverse_mha.methods.hsic import hsic
 from diverse_mha.methods.orthogonality import srip
 from tests.methods.inputs import padding, value_and_grad, vectors
 
-# Of those that torch's autocast computes in half precision on a GPU.
+# Some of the functions that torch's autocast computes in half precision on a GPU.
 ROUNDED = {"matmul", "__matmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "linalg_vecdot"}
 TERMS = {
     "cosine": mean_pairwise_cosine,
@@ -33,7 +33,7 @@ TERMS = {
 
 
 class _Products(TorchFunctionMode):
-    """Keeps the names of products that run while autocast is on."""
+    """Records the names of products that run under autocast."""
 
     def __init__(self):
         super().__init__()

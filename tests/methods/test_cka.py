@@ -1,4 +1,4 @@
-"""CKA as a term against kernel matrices written out, and what makes it free of scale."""
+"""The CKA term against full kernel matrices, and its invariances."""
 
 import math
 
@@ -54,12 +54,12 @@ def test_half_precision_is_computed_in_float32(dtype):
     torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-7 + eps / 1e3)
 
 
-def test_heads_that_do_not_vary_have_zero_and_finite_gradients():
+def test_constant_heads_have_cka_0_and_finite_gradients():
     x = vectors(num_heads=3)
     x[:, 0] = 0.7
     value, grad = value_and_grad(cka, x)
     both, _ = value_and_grad(cka, x[:, 1:])
-    torch.testing.assert_close(value, both / 3, **EXACT)  # one pair of three varies
+    torch.testing.assert_close(value, both / 3, **EXACT)  # one of three pairs varies
     assert grad.isfinite().all()
     for nothing in (x[:, :1], x[:1, :, :1], x[:, :, :0], x * 0):
         value, grad = value_and_grad(cka, nothing)
@@ -67,8 +67,8 @@ def test_heads_that_do_not_vary_have_zero_and_finite_gradients():
 
 
 @pytest.mark.parametrize("positions", [32, 128, 512, 2048])
-def test_independent_heads_look_alike_when_positions_are_few(positions):
-    """About 1 / (1 + N / D): what the docstring says."""
+def test_cka_of_independent_heads_is_high_with_few_positions(positions):
+    """About 1 / (1 + N / D), as in the docstring."""
     generator = torch.Generator().manual_seed(positions)
     x = torch.randn(1, 8, positions, 32, generator=generator)
     assert float(cka(x)) == pytest.approx(1 / (1 + positions / 32), rel=0.05)

@@ -1,4 +1,4 @@
-"""The three disagreement terms against their double sums, and at the points known by hand."""
+"""The three disagreement terms against their double sums and known values."""
 
 import math
 
@@ -28,7 +28,7 @@ def attention(bsz=3, num_heads=4, tgt_len=5, src_len=6, key_padding_mask=None, s
 
 
 def of_heads(*lengths):
-    """Few and many heads, with all lengths; the double sums of most take long, with the last."""
+    """Parametrise with numbers of heads and lengths; 16 heads only with the last length."""
     pairs = [(heads, some) for heads in (1, 2, 8) for some in lengths]
     return pytest.mark.parametrize("num_heads, lengths", [*pairs, (16, lengths[-1])])
 
@@ -59,7 +59,7 @@ def test_position_term_equals_the_double_sum(num_heads, reduction, lengths):
 
 @pytest.mark.parametrize("term", COSINE_TERMS)
 def test_permuted_views_and_large_inputs_take_the_same_values(term):
-    """A (T, B, H*D) activation seen as (B, H, T, D), large enough for several cache chunks."""
+    """Views (B, H, T, D) of (T, B, H*D), large enough for several chunks."""
     length, bsz, num_heads, head_dim = 64, 33, 8, 64
     flat = torch.randn(length, bsz, num_heads * head_dim, dtype=torch.float64)
     view = flat.view(length, bsz, num_heads, head_dim).permute(1, 2, 0, 3)
@@ -99,7 +99,7 @@ def test_forms_of_the_position_term_equal_the_double_sum(form, reduction):
         position_disagreement, reference.position_disagreement, weights, *masks,
         reduction=reduction, form=form,
     )  # fmt: skip
-    assert_same(  # weights that no mask made
+    assert_same(  # weights that do not come from a mask
         position_disagreement, reference.position_disagreement, attention(), *masks,
         reduction=reduction, form=form,
     )  # fmt: skip
@@ -107,7 +107,7 @@ def test_forms_of_the_position_term_equal_the_double_sum(form, reduction):
     assert torch.autograd.gradcheck(lambda w: position_disagreement(w, form=form), weights)
 
 
-def test_a_centred_term_of_one_head_has_nothing_to_do_with_the_length_of_another():
+def test_a_centred_term_of_a_head_does_not_depend_on_the_length_of_another():
     mask, x, form = padding([5, 2, 1], 5), vectors(), ("centred",)
     scale = torch.tensor([1e-9, 1.0, 1e9, 1e18], dtype=torch.float64)[None, :, None, None]
     torch.testing.assert_close(
@@ -119,8 +119,8 @@ def test_a_centred_term_of_one_head_has_nothing_to_do_with_the_length_of_another
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("length", [3, 5, 7, 8192])
-def test_the_rounding_of_a_mean_is_no_direction(length, dtype):
-    """One vector at all positions, whose mean is not that vector to the last digit."""
+def test_rounding_errors_of_a_mean_are_not_a_direction(length, dtype):
+    """The mean of equal vectors differs from them by rounding."""
     x = vectors(bsz=1, length=1, dtype=dtype).expand(2, -1, length, -1)
     value, grad = value_and_grad(subspace_disagreement, x, form=("centred",))
     assert value == 0 and not grad.any()
@@ -139,7 +139,7 @@ def test_unknown_forms_are_refused():
 
 
 def test_scores_of_perpendicular_heads_match_the_paper():
-    """Table 4 has 0.882 for untrained-for terms with 8 heads: exp(-1/8)."""
+    """Table 4 has 0.882 = exp(-1/8) for terms that 8 heads were not trained with."""
     x = torch.eye(8)[None, :, None, :].expand(2, -1, 4, -1)
     scores = disagreement_scores(values=x, outputs=x)
     assert set(scores) == {"subspace", "output"}
@@ -147,7 +147,7 @@ def test_scores_of_perpendicular_heads_match_the_paper():
     assert scores["output"].item() == pytest.approx(0.8825, abs=1e-4)
 
 
-def test_scores_take_each_mask_and_reduction_where_it_belongs():
+def test_scores_use_the_right_mask_and_reduction_for_each_term():
     query_mask, key_mask = padding([5, 2, 1], 5), padding([6, 3, 4], 6)
     values, outputs = vectors(length=6), vectors(length=5, seed=1)
     weights = attention(key_padding_mask=key_mask).requires_grad_()

@@ -1,4 +1,4 @@
-"""Drophead: whole heads, the right scale, in training only, and nothing drawn without it."""
+"""Drophead zeroes whole heads, scales the others, and acts in training only."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ RATE = 0.3
 
 def heads(bsz=400, num_heads=8):
     torch.manual_seed(0)
-    # (B, H, T, D), seen through a transpose as attention makes it.
+    # (B, H, T, D), a transposed view as in attention.
     return torch.rand(bsz, 3, num_heads, 2, dtype=torch.float64).transpose(1, 2) + 0.5
 
 
@@ -24,7 +24,7 @@ def test_heads_are_zeroed_whole_and_the_others_scaled_exactly():
     zero = (dropped == 0).all(dim=3).all(dim=2)  # (B, H)
     assert torch.equal(zero, (dropped == 0).any(dim=3).any(dim=2))
     torch.testing.assert_close(dropped[~zero], x[~zero] / (1 - RATE), rtol=1e-12, atol=0)
-    assert dropped.stride() == x.stride()  # merging the heads stays a view
+    assert dropped.stride() == x.stride()  # heads can be merged without a copy
 
 
 @pytest.mark.parametrize(("mask", "draws"), [("batch", 1), ("sentence", 50), ("token", 150)])
@@ -37,7 +37,7 @@ def test_a_mask_is_shared_by_a_batch_a_sentence_or_a_token(mask, draws, scale):
     assert torch.equal(zero, (dropped == 0).any(dim=3))
     factor = 1 / (1 - RATE) if scale == "kept" else 1.0
     torch.testing.assert_close(dropped[~zero], x[~zero] * factor, rtol=1e-12, atol=0)
-    # The draws by head, one after the other.
+    # Draws are ordered by head.
     torch.manual_seed(1)
     kept = {"batch": (1, 8, 1), "sentence": (50, 8, 1), "token": (50, 8, 3)}[mask]
     expected = torch.empty(kept, dtype=x.dtype).bernoulli_(1 - RATE) == 0
@@ -46,7 +46,7 @@ def test_a_mask_is_shared_by_a_batch_a_sentence_or_a_token(mask, draws, scale):
 
 
 def test_heads_are_dropped_independently_at_the_rate():
-    """3200 heads: the share dropped is within 5 standard deviations, as for pairs of heads."""
+    """The shares of dropped heads and pairs of 3,200 are within 5 standard deviations."""
     x = heads()
     zero = (drop_heads(x, RATE) == 0).all(dim=3).all(dim=2).double()  # (B, H)
     assert abs(zero.mean() - RATE) < 5 * (RATE * (1 - RATE) / zero.numel()) ** 0.5
@@ -56,7 +56,7 @@ def test_heads_are_dropped_independently_at_the_rate():
         assert abs(share - RATE**2) < 5 * (RATE**2 * (1 - RATE**2) / count) ** 0.5
 
 
-def test_gradient_goes_through_kept_heads_only():
+def test_only_kept_heads_get_a_gradient():
     x = heads().requires_grad_()
     dropped = drop_heads(x, RATE)
     dropped.sum().backward()
@@ -67,7 +67,7 @@ def test_gradient_goes_through_kept_heads_only():
 @pytest.mark.parametrize(
     "wanted", [("outputs",), ("outputs", "weights")], ids=["fused", "explicit"]
 )
-def test_attention_drops_just_before_the_aggregation_and_records_what_was_before(wanted):
+def test_heads_are_dropped_before_aggregation_and_after_recording(wanted):
     torch.manual_seed(0)
     plain = DiverseAttention(16, 4, self_attention=True)
     ours = DiverseAttention(16, 4, self_attention=True, drophead=DropHeads(RATE))

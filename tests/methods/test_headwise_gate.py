@@ -1,4 +1,4 @@
-"""The headwise gate beside a slow oracle, in models, and where it is refused."""
+"""The headwise gate against a slow reference, and in models."""
 
 import math
 
@@ -17,7 +17,7 @@ def gated(**options):
 
 
 def slow(module, heads, layer_input) -> torch.Tensor:
-    """Qiu et al. 2025 number by number, for one position: lists of C numbers in, C out."""
+    """Qiu et al. 2025 for one position, with lists of C numbers."""
     size = len(heads) // H
     scaled = []
     for h in range(H):
@@ -56,7 +56,7 @@ def test_gradients_are_right():
     assert torch.autograd.gradcheck(call, [x.detach().requires_grad_() for x in given])
 
 
-def test_open_gates_are_plain_attention_and_a_plain_checkpoint_fits():
+def test_open_gates_equal_plain_attention_from_its_checkpoint():
     plain, ours = build_ours().double().eval(), gated().double().eval()
     missing = ours.load_state_dict(plain.state_dict(), strict=False)
     assert len(missing.missing_keys) == 6 and not missing.unexpected_keys
@@ -69,7 +69,7 @@ def test_open_gates_are_plain_attention_and_a_plain_checkpoint_fits():
     torch.testing.assert_close(ours(**batch)[0], plain(**batch)[0])
 
 
-def test_what_cannot_be_honoured_is_refused():
+def test_invalid_options_of_the_headwise_gate_are_refused():
     with pytest.raises(ValueError, match="--aggregation headwise-gate is in no layer"):
         build_ours(aggregation="headwise-gate")
     with pytest.raises(ValueError, match="--routing-iterations 2 has no effect with --aggregation"):

@@ -1,4 +1,4 @@
-"""HSIC over all pairs of heads against tr(K C K C) pair by pair."""
+"""HSIC against tr(K C K C) of each pair of heads."""
 
 import pytest
 import torch
@@ -36,8 +36,8 @@ def test_positions_pick_the_samples():
 
 @pytest.mark.parametrize("count", [3, 14])
 @pytest.mark.parametrize("normalization", ["mean", "trace"])
-def test_several_samples_give_the_mean_of_each_by_itself(normalization, count):
-    """With fewer positions than dimensions from the kernels, with more from the products."""
+def test_several_samples_give_the_mean_of_their_values(normalization, count):
+    """Computed by kernels if positions are fewer than dimensions, by products otherwise."""
     x = torch.cat([vectors(seed=seed) for seed in range(4)])
     samples = torch.randperm(x.size(0) * x.size(2))[: 4 * count].view(4, count)
     options = {"normalization": normalization}
@@ -64,7 +64,7 @@ def test_one_head_or_too_few_samples_give_zero(num_heads, lengths, normalization
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_constant_heads_give_zero(dtype):
-    """One sample again and again is centred to nothing."""
+    """Equal vectors are zero after centring."""
     x = vectors(length=1).to(dtype).mean(dim=0, keepdim=True).expand(3, -1, 5, -1)
     value, grad = value_and_grad(lambda y: hsic(y), x)
     assert abs(float(value)) < 1e-10 and float(grad.abs().max()) < 1e-5
@@ -92,7 +92,7 @@ def test_nothing_is_drawn_in_validation_or_when_all_are_taken(training, samples)
     positions = sample_positions(mask, (3, 5), samples, training=training)
     assert torch.equal(torch.get_rng_state(), state)
     real = [0, 1, 2, 3, 4, 5, 6, 10]
-    # Place by place: 0 5 10, 1 6, 2, 3, 4; every second of them.
+    # Positions in order of place: 0 5 10, 1 6, 2, 3, 4; every second is taken.
     assert positions.tolist() == (real if samples >= 8 else [0, 10, 6, 3])
 
 
@@ -102,7 +102,7 @@ def test_without_a_mask_every_position_is_real():
 
 
 def test_validation_covers_all_places_of_sentences_of_one_length():
-    """64 of 64 x 8 positions: every 8th, which sentence by sentence is the first place only."""
+    """Every 8th of 64 x 8 positions in order of sentences would always be the first place."""
     positions = sample_positions(None, (64, 8), 64, training=False)
     assert torch.bincount(positions % 8).tolist() == [8] * 8
     assert len(set((positions // 8).tolist())) == 8

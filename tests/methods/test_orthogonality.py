@@ -1,4 +1,4 @@
-"""SRIP against numpy's spectral norm, and its gradient against finite differences."""
+"""SRIP against numpy's spectral norm, and its gradient."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ CONVERGED = {"method": "power", "iterations": 500}
 
 @pytest.mark.parametrize("num_heads,head_dim", [(1, 6), (2, 6), (8, 6), (8, 32)])
 @pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3]])
-# The power method converges as slowly as the first eigenvalues are close: near -1 all of them.
+# The power method converges slowly if eigenvalues are close; here all are near -1.
 @pytest.mark.parametrize("scale,close", [(0.01, 1e-3), (0.3, 1e-5), (3.0, 1e-5)])
 def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close):
     mask = None if lengths is None else padding(lengths)
@@ -28,7 +28,7 @@ def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close)
 def test_gradcheck(options, num_heads):
     x = vectors(bsz=2, length=2, num_heads=num_heads).requires_grad_()
     mask = padding([2, 1], 2)
-    # The power method in one random direction: each of the 192 would take 500 iterations, twice.
+    # Only one random direction, as each of the 192 would take 500 iterations twice.
     fast = options is CONVERGED
     assert torch.autograd.gradcheck(
         lambda y: srip(y, mask, **options), x, atol=1e-4, fast_mode=fast
@@ -36,7 +36,7 @@ def test_gradcheck(options, num_heads):
 
 
 def test_default_power_method_is_close_from_below():
-    """8 heads of 32, at the start of training, near orthonormality and with a common part."""
+    """With 8 random heads, 8 nearly orthonormal ones, and 8 with a shared component."""
     for scale, common in ((1.0, 0.0), (32**-0.5, 0.0), (0.5, 0.5)):
         x = vectors(1, 8, 500, 32, scale=scale) + common * vectors(1, 1, 500, 32, seed=1)
         exact, exact_grad = value_and_grad(lambda y: srip(y, method="exact"), x)
@@ -74,7 +74,7 @@ def test_repeated_eigenvalues_have_a_gradient(method):
 @pytest.mark.parametrize("shared", [1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("num_heads", [2, 4, 8])
 def test_heads_that_share_a_component_have_the_exact_gradient(num_heads, shared):
-    """The power method has converged then, and what its last step starts from is rounding."""
+    """The power method has converged, so rounding must not change its gradient."""
     x = vectors(num_heads=num_heads, length=64, seed=1).float()
     x = x + shared * vectors(num_heads=1, length=64, seed=2).float()
     _, exact = value_and_grad(lambda y: srip(y, method="exact"), x)
@@ -83,7 +83,7 @@ def test_heads_that_share_a_component_have_the_exact_gradient(num_heads, shared)
 
 
 def test_many_positions_take_several_calls_for_eigenvalues(monkeypatch):
-    """A GPU's library refuses too many matrices at once."""
+    """A GPU's library limits the number of matrices."""
     x, mask = vectors(), padding([5, 2, 1])
     expected = value_and_grad(srip, x, mask, method="exact")
     sizes, eigh = [], torch.linalg.eigh
@@ -109,7 +109,7 @@ def test_impossible_arguments_are_refused(message):
 
 
 @pytest.mark.parametrize("iterations, cosines", [(2, (0.88, 0.80)), (8, (0.97, 0.93))])
-def test_the_gradient_is_as_far_from_the_exact_one_as_documented(iterations, cosines):
+def test_the_gradient_has_the_documented_error(iterations, cosines):
     for num_heads, expected in zip((8, 16), cosines, strict=True):
         x = vectors(bsz=60, num_heads=num_heads, length=50, head_dim=64)
         exact = value_and_grad(lambda x: srip(x, method="exact"), x)[1].flatten()

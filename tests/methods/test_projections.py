@@ -1,6 +1,6 @@
-"""Methods of the projections seam, the sink, the elementwise gate and exclusive attention.
+"""Projections, sink, elementwise gate and exclusive attention against their equations.
 
-Each against its equation written out by position and head, values and every gradient in float64.
+Values and gradients are compared in float64.
 """
 
 import math
@@ -28,7 +28,7 @@ def states(count=3, length=T):
 
 
 def moved(module):
-    """The module in float64, away from its start."""
+    """Return the module in float64, with parameters moved from their initial values."""
     generator = torch.Generator().manual_seed(1)
     module = module.double()
     with torch.no_grad():
@@ -50,7 +50,7 @@ def assert_equal(result, expected, leaves):
 
 
 def by_cell(function, *shape):
-    """A tensor whose cell (i, j, ...) is a function's."""
+    """Return a tensor whose cells are the values of a function of their indices."""
     cells = [
         function(*(int(i) for i in index))
         for index in torch.cartesian_prod(*map(torch.arange, shape))
@@ -58,7 +58,7 @@ def by_cell(function, *shape):
     return torch.stack(cells).view(*shape, *cells[0].shape)
 
 
-def test_qk_norm_is_a_cosine_times_a_number_a_head():
+def test_qk_norm_logits_are_cosines_times_a_scale_for_each_head():
     q, k, v = states()
     seam = moved(QKNorm(H, D))
     keys, values = seam.keys_values(k, v, None)
@@ -79,7 +79,7 @@ def test_qk_norm_is_a_cosine_times_a_number_a_head():
     assert seam.queries(q * 0).isfinite().all()
 
 
-def test_knocking_heads_share_one_matrix():
+def test_knocking_heads_equal_their_equation():
     q, k, v = states()
     seam = moved(KnockingHeads(D))
     keys, values = seam.keys_values(k, v, None)
@@ -91,7 +91,7 @@ def test_knocking_heads_share_one_matrix():
     assert torch.equal(KnockingHeads(D).double().keys_values(k, v, None)[1], v)
 
 
-def test_value_residual_adds_the_values_of_layer_1():
+def test_value_residual_adds_values_of_layer_1():
     first, k, v = states()
     seam = moved(ValueResidual())
     _, values = seam.keys_values(k, v, first)
@@ -102,7 +102,7 @@ def test_value_residual_adds_the_values_of_layer_1():
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_sink_is_one_more_key_without_a_value(masked):
+def test_a_sink_is_a_further_key_without_a_value(masked):
     q, k, v = states()
     scores = q @ k.transpose(-1, -2)
     if masked:
@@ -116,7 +116,7 @@ def test_a_sink_is_one_more_key_without_a_value(masked):
     assert_equal(weights @ v, beside.softmax(-1)[..., :T] @ v, [q, k, v, seam.logit])
 
 
-def test_exclusive_outputs_have_nothing_along_their_own_value():
+def test_exclusive_outputs_are_orthogonal_to_their_own_value():
     y, v, _ = states()
     module = moved(Exclusive(H * D, H))
     merged = y.transpose(1, 2).flatten(2)
@@ -147,7 +147,7 @@ def test_an_elementwise_gate_scales_every_element():
     assert sum(p.numel() for p in module.parameters()) == 2 * (H * D) ** 2 + H * D
 
 
-def test_head_states_are_what_is_attended_to():
+def test_head_states_are_recorded_after_projections():
     attention = DiverseAttention(
         H * D, H, self_attention=True, projections=moved(QKNorm(H, D))
     ).double()

@@ -1,4 +1,4 @@
-"""Talking heads beside a slow oracle, at the identity, in decoding, and in what is recorded."""
+"""Talking heads against a slow reference, and in decoding."""
 
 import math
 
@@ -13,7 +13,7 @@ C, H, B, T = 6, 3, 2, 4
 
 
 def talking(seed: int | None = 5, **options):
-    """A model whose maps are away from the identity, unless the seed is None."""
+    """Build a model with random maps, or identities if the seed is None."""
     model = build_ours(logits="talking-heads", **options)
     if seed is not None:
         torch.manual_seed(seed)
@@ -24,7 +24,7 @@ def talking(seed: int | None = 5, **options):
 
 
 def slow(q, k, v, masked, before, after):
-    """Shazeer et al. 2020 for one sentence: (H, T, D) lists in and out, masked (T, T)."""
+    """Shazeer et al. 2020 for one sentence, with lists (H, T, D) and a mask (T, T)."""
     heads, size = range(H), len(q[0][0])
     logits = [
         [[sum(a * b for a, b in zip(q[h][t], k[h][s], strict=True)) / math.sqrt(size)
@@ -61,7 +61,7 @@ def test_equals_the_equations_number_by_number():
         q, k, v = (y[b].tolist() for y in (states.queries, states.keys, states.values))
         expected = torch.tensor(slow(q, k, v, masked, *maps), dtype=torch.float64)
         torch.testing.assert_close(states.outputs[b], expected, rtol=1e-9, atol=1e-12)
-    # What is recorded are distributions, before the second map, as measures of weights need.
+    # Recorded weights are distributions: those before the second map.
     torch.testing.assert_close(states.weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64))
 
 
@@ -80,7 +80,7 @@ def test_gradients_are_right():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_starts_as_the_model_without(training):
+def test_initial_outputs_are_those_without_talking_heads(training):
     plain, ours = build_ours().double(), talking(None).double()
     missing = ours.load_state_dict(plain.state_dict(), strict=False)
     assert len(missing.missing_keys) == 12 and not missing.unexpected_keys
@@ -89,7 +89,7 @@ def test_starts_as_the_model_without(training):
     torch.testing.assert_close(*outputs)
 
 
-def test_every_map_gets_a_gradient_in_the_first_layer_too():
+def test_every_map_gets_a_gradient():
     model = talking().train()
     model(**toy_batch()["net_input"])[0].square().mean().backward()
     maps = [p for name, p in model.named_parameters() if "cascade" in name]
@@ -100,7 +100,7 @@ def test_beams_are_scored_as_in_the_full_pass():
     check_beam_scores(talking().eval(), toy_batch())
 
 
-def test_options_of_the_cascades_do_not_go_with_it():
+def test_options_of_cascades_are_refused():
     with pytest.raises(ValueError, match="--attention-noise 1.0 has no effect with --logits talk"):
         talking(attention_noise=1.0)
     with pytest.raises(ValueError, match=r"noise 1.0 .* and with any method if it is 0.0"):

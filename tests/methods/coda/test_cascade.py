@@ -1,4 +1,4 @@
-"""The cascades of logits against Zheng et al. 2021 written out cell by cell."""
+"""Cascaded logits against a slow reference of Zheng et al. 2021."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def logits_of(shape, count=2, dtype=torch.float64, seed=0):
 
 
 def cascade_of(kind, num_heads, dtype=torch.float64, seed=1, **options):
-    """A cascade whose biases are not zero, so that they count."""
+    """Return a cascade with non-zero biases."""
     torch.manual_seed(seed)
     cascade = build_cascade(kind, num_heads, **options)
     for p in cascade.parameters():
@@ -119,10 +119,10 @@ def test_chunks_equal_the_straight_form_for_any_depth_and_size(shape, elements, 
     + [("causal", 21, False), ("both", 21, True)],
 )
 def test_cells_masked_for_everyone_are_left_out(mask, cells, left):
-    """6 queries and keys: 21 of 36 cells under a causal mask, of which padding masks a few."""
+    """Of 6 x 6 cells a causal mask leaves 21, and padding masks some of those."""
     x, *_ = logits_of((3, 2, 6, 6))
     mask = mask_of(mask, x.shape)
-    for order in ([0, 1, 2], [2, 0, 1]):  # one sentence has padding, the last or the first
+    for order in ([0, 1, 2], [2, 0, 1]):  # one sentence has padding
         some = mask[order] if mask is not None and len(mask) == 3 else mask
         open_cells, masked = chunked._open_cells(x, some)
         assert (None if open_cells is None else len(open_cells)) == cells
@@ -164,7 +164,7 @@ def test_masked_content_does_not_matter(kind, garbage):
 @pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
 @pytest.mark.parametrize("kind", CASCADES)
 def test_noise_has_mean_zero_and_its_standard_deviation(kind, first):
-    """With n = 80 000 draws within five standard errors: 0.7 / sqrt(n) and 0.7 / sqrt(2 n)."""
+    """Within five standard errors for n = 80,000 draws: 0.7 / sqrt(n) and 0.7 / sqrt(2 n)."""
     logits, previous = logits_of((2, 4, 100, 100))
     previous = None if first else previous
     cascade = cascade_of(kind, 4, noise=0.7)
@@ -177,7 +177,7 @@ def test_noise_has_mean_zero_and_its_standard_deviation(kind, first):
 
 
 @pytest.mark.parametrize("kind", CASCADES)
-def test_noise_leaves_the_gradient_alone(kind):
+def test_noise_does_not_change_the_gradient(kind):
     logits, previous = logits_of((2, 4, 3, 3))
     cascade = cascade_of(kind, 4, noise=1.0)
     inputs = [logits, previous, *cascade.parameters()]
@@ -191,8 +191,8 @@ def test_noise_leaves_the_gradient_alone(kind):
 
 @pytest.mark.parametrize("mask", ["none", "padding"])
 @pytest.mark.parametrize("kind", CASCADES)
-def test_samples_are_chains_of_logits_whose_weights_are_averaged(kind, mask):
-    """Two layers: a twin computes every sample by itself, with the same noise."""
+def test_weights_are_averaged_over_samples_of_the_whole_cascade(kind, mask):
+    """A twin computes each sample of two layers separately, with the same noise."""
     shape, count = (2, 3, 4, 5), 4
     masked = mask_of(mask, shape)
     first, second = (x.detach() for x in logits_of(shape))
@@ -243,7 +243,7 @@ def test_layout_does_not_matter(kind):
 
 @pytest.mark.parametrize("kind", CASCADES)
 @pytest.mark.parametrize("shape", [(0, 4, 3, 3), (2, 4, 0, 3), (2, 4, 3, 0)], ids=shape_id)
-def test_nothing_in_nothing_out(kind, shape):
+def test_empty_input_gives_empty_output(kind, shape):
     logits, previous = logits_of(shape)
     cascade = cascade_of(kind, 4, noise=1.0)
     result = cascade(logits, previous)
@@ -255,13 +255,12 @@ def test_nothing_in_nothing_out(kind, shape):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("autocast", [False, True], ids=["whole", "autocast"])
 def test_half_precision_is_as_exact_as_the_straight_form(dtype, autocast, monkeypatch):
-    """Errors against float64, in units of eps: half a unit for the result of the sum.
+    """Errors against float64 exceed those of plain torch by less than half of eps.
 
-    Where rounding takes a hidden value across zero the slope there changes, so a gradient may be
-    off by more than its own rounding; the straight form has the same, and that is the bound.
+    Rounding can change the sign of a hidden value and with it the slope, in plain torch, too.
     """
     shape = (2, 4, 7, 9)
-    # One pair a chunk: their sums are rounded once, not once a chunk.
+    # One pair in each chunk; their sums must be rounded only once.
     monkeypatch.setattr(chunked, "CPU_CHUNK", 16)
     logits, previous = logits_of(shape, dtype=dtype)
     cascade = cascade_of("mlp", 4, dtype)
@@ -311,13 +310,13 @@ def test_only_the_input_of_the_network_is_kept():
     assert [tuple(x.shape) for x in kept] == [shape]
 
 
-# The mean of the layers before, in place of their sum.
+# The mean of all layers below, instead of their sum.
 
 
 @pytest.mark.parametrize("mask", ["none", "both"])
 @pytest.mark.parametrize("kind", ["residual", "mlp"])
 def test_mean_equals_the_mean_of_all_contributions_kept(kind, mask):
-    """A plain twin keeps every layer's contribution and averages them anew."""
+    """A twin stores the contribution of every layer and averages them."""
     shape, masked = SHAPES[0], mask_of(mask, SHAPES[0])
     own = logits_of(shape, count=4)
     layers = [

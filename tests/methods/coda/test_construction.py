@@ -1,4 +1,4 @@
-"""Building cascades: the released network, the paper's parameter counts, refusals."""
+"""Construction of cascades."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from diverse_mha.methods.coda import CASCADES, build_cascade
 from tests.methods.coda.test_cascade import logits_of
 
 
-def test_network_is_the_released_one():
+def test_the_network_is_that_of_the_released_code():
     network = build_cascade("mlp", 4).network
     shapes = [tuple(layer.weight.shape) for layer in network.layers]
     assert shapes == [(16, 4), (16, 16), (4, 16)]
@@ -20,7 +20,7 @@ def test_network_is_the_released_one():
         assert 0.8 * bound < float(layer.weight.detach().abs().max()) <= bound
 
 
-def test_nothing_to_do_is_none_and_draws_nothing():
+def test_no_cascade_is_built_and_no_random_number_drawn_without_need():
     torch.manual_seed(0)
     state = torch.get_rng_state()
     assert build_cascade("none", 4) is None
@@ -29,7 +29,7 @@ def test_nothing_to_do_is_none_and_draws_nothing():
     assert not list(build_cascade("residual", 4).parameters())
 
 
-def test_parameter_names():
+def test_parameters_have_stable_names():
     names = [name for name, _ in build_cascade("mlp", 2, depth=1).named_parameters()]
     assert names == [f"network.layers.{k}.{p}" for k in (0, 1) for p in ("weight", "bias")]
 
@@ -46,13 +46,13 @@ def test_parameter_names():
     ],
     ids=lambda x: "" if isinstance(x, str) else "-".join(f"{k}={v}" for k, v in x.items()),
 )
-def test_bad_options_are_named(options, message):
+def test_invalid_options_are_reported(options, message):
     for kind in CASCADES:
         with pytest.raises(ValueError, match=message):
             build_cascade(**{"kind": kind, "num_heads": 4, **options})
 
 
-def test_bad_tensors_are_named():
+def test_invalid_tensors_are_reported():
     logits, previous = logits_of((1, 2, 3, 3))
     cascade = build_cascade("residual", 2)
     with pytest.raises(ValueError, match=r"previous has shape \(1, 2, 3, 2\); expected .*3, 3"):

@@ -1,4 +1,4 @@
-"""The cascade's kernel for GPUs, run by Triton's interpreter, against the straight form."""
+"""The cascade's GPU kernel, in Triton's interpreter, against plain torch."""
 
 import functools
 import logging
@@ -15,7 +15,7 @@ from tests.gpu.device import distance
 
 @pytest.fixture
 def tiles(monkeypatch):
-    """The module with the kernels; Triton decides at import that it is to interpret."""
+    """Module of the kernels, imported so that Triton interprets them."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     pytest.importorskip("triton", reason="pip install triton")
     name = "diverse_mha.methods.coda.triton_kernel"
@@ -64,7 +64,7 @@ def example(heads, bsz, tgt, src, dtype=torch.float64):
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_values_and_gradients_are_those_of_the_straight_form(tiles, shape, mask, dtype):
-    """bfloat16 differs from float16 in rounding alone; the interpreter cannot multiply it."""
+    """Without bfloat16, which the interpreter cannot multiply."""
     heads, bsz, tgt, src = SHAPES[shape]
     module, parameters, (logits, previous, along) = example(*SHAPES[shape], dtype)
     masked = MASKS[mask](bsz, tgt, src)
@@ -115,7 +115,7 @@ def test_the_kernel_runs_on_the_device_of_its_tensors(tiles, monkeypatch):
     assert guarded == [logits.shape] * 2, "forward and backward"
 
 
-def test_the_kernel_is_taken_where_it_is_right(tiles, caplog):
+def test_the_kernel_is_used_if_its_values_are_right(tiles, caplog):
     module, parameters, (logits, previous, _) = example(4, 2, 5, 7, torch.float32)
     state = torch.get_rng_state()
     assert network_function(logits, None, parameters) is tiles.TiledNetwork
@@ -125,15 +125,15 @@ def test_the_kernel_is_taken_where_it_is_right(tiles, caplog):
     assert distance([fused(logits, previous)], [module(logits.double(), previous.double())]) < 1e-5
 
 
-def test_the_form_in_chunks_may_be_tried_where_gradients_are_off():
-    """In ``inference_mode`` no gradient could be had, and that would be kept for the trainings."""
+def test_the_kernel_is_checked_with_gradients_in_inference_mode_too():
+    """Otherwise a check without gradients would decide for later trainings."""
     given = 4, 16, torch.float32, torch.device("cpu")
     tried = backend._try(ChunkedNetwork, *given)
     with torch.inference_mode():
         assert all(map(torch.equal, tried, backend._try(ChunkedNetwork, *given)))
 
 
-def test_a_kernel_that_is_wrong_is_not_taken(tiles, monkeypatch, caplog):
+def test_a_kernel_with_wrong_values_is_not_used(tiles, monkeypatch, caplog):
     monkeypatch.setattr(tiles, "NEGATIVE_SLOPE", 0.3)
     _, parameters, (logits, _, _) = example(4, 2, 5, 7, torch.float32)
     for _ in range(2):
@@ -142,7 +142,7 @@ def test_a_kernel_that_is_wrong_is_not_taken(tiles, monkeypatch, caplog):
     assert "is not used" in said and "apart" in said
 
 
-def test_without_triton_the_network_goes_in_chunks(monkeypatch, caplog):
+def test_without_triton_the_network_runs_in_chunks(monkeypatch, caplog):
     backend._is_right.cache_clear()
     monkeypatch.setitem(sys.modules, "diverse_mha.methods.coda.triton_kernel", None)
     _, parameters, (logits, _, _) = example(4, 2, 5, 7, torch.float32)
@@ -152,7 +152,7 @@ def test_without_triton_the_network_goes_in_chunks(monkeypatch, caplog):
     backend._is_right.cache_clear()
 
 
-def test_what_the_kernel_has_no_form_for_goes_in_chunks(monkeypatch):
+def test_options_without_a_kernel_run_in_chunks(monkeypatch):
     monkeypatch.setattr(backend, "_is_right", lambda *args: pytest.fail("not to be tried"))
     cases = {
         "float64": example(4, 2, 5, 7)[1:],
@@ -164,12 +164,12 @@ def test_what_the_kernel_has_no_form_for_goes_in_chunks(monkeypatch):
     by_head = torch.zeros(1, 4, 5, 7, dtype=torch.bool)
     assert network_function(logits, by_head, parameters) is ChunkedNetwork
     assert network_function(logits, None, parameters[:4]) is ChunkedNetwork
-    # Twice as wide as the widest that fits: 16 heads and --cascade-hidden-ratio 8.
+    # Twice the largest width that fits: 16 heads and --cascade-hidden-ratio 8.
     wide = NetworkCascade(16, hidden_ratio=8).network.flat_parameters()
     logits = torch.zeros(1, 16, 2, 3)
     assert network_function(logits, None, wide) is ChunkedNetwork
 
 
-def test_a_cpu_is_no_gpu():
+def test_a_cpu_does_not_use_the_kernel():
     _, parameters, (logits, _, _) = example(4, 2, 5, 7, torch.float32)
     assert backend.network_function(logits, None, parameters) is ChunkedNetwork

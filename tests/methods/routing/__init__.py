@@ -1,1 +1,1 @@
-"""Tests of the aggregations."""
+"""Tests of routing."""

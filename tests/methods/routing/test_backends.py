@@ -1,4 +1,4 @@
-"""Which form of routing runs, and what happens where one cannot."""
+"""Choice of the routing backend, and failures of backends."""
 
 import logging
 import sys
@@ -18,8 +18,8 @@ from diverse_mha.methods.routing.routing import ROUTINGS
 from tests.methods.routing.test_routing_algorithms import EXACT, ORACLES, value_and_grad, votes_of
 
 
-def test_float32_on_the_cpu_takes_the_kernel(monkeypatch):
-    """Which path ran, by its calls."""
+def test_float32_on_the_cpu_uses_the_kernel(monkeypatch):
+    """Counted by calls of the kernel."""
     calls = []
     forward = cpp_kernel.KernelRouting.forward
     monkeypatch.setattr(
@@ -35,11 +35,11 @@ def test_float32_on_the_cpu_takes_the_kernel(monkeypatch):
 
 
 def mean_routing(votes: torch.Tensor, iterations: int = 1) -> torch.Tensor:
-    """A third routing, which the compiled code has not: the mean over the heads, every time."""
+    """A routing without a kernel: the mean over heads."""
     return votes.mean(dim=1)
 
 
-def test_a_third_routing_takes_the_plain_form(monkeypatch):
+def test_a_routing_without_a_kernel_runs_in_torch(monkeypatch):
     votes = votes_of((2, 3, 4, 1), torch.float32)
     torch.testing.assert_close(fused_routing(mean_routing, votes, {}), votes.mean(dim=1))
     with pytest.raises(ValueError, match="backend is 'kernel'.*EM or simple routing"):
@@ -57,7 +57,7 @@ def fresh_library():
 
 
 @pytest.mark.integration
-def test_the_kernel_is_built_once_and_kept(monkeypatch, tmp_path, fresh_library):
+def test_the_kernel_is_built_once_and_cached(monkeypatch, tmp_path, fresh_library):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = cpp_kernel.build()
     assert [first] == list((tmp_path / "diverse_mha").iterdir())
@@ -77,7 +77,7 @@ def test_the_kernel_is_built_once_and_kept(monkeypatch, tmp_path, fresh_library)
         ('g++ "-O2', "No closing quotation"),
     ],
 )
-def test_without_a_compiler_the_plain_form_runs_and_says_so_once(
+def test_without_a_compiler_torch_is_used_with_one_warning(
     compiler, reason, monkeypatch, tmp_path, caplog, fresh_library
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -99,8 +99,8 @@ def test_without_a_compiler_the_plain_form_runs_and_says_so_once(
         fused_routing(em_routing, votes, {}, backend="kernel")
 
 
-def test_where_torch_compile_fails_the_plain_form_runs_and_says_so_once(monkeypatch, caplog):
-    """The compiler is replaced by one that fails; three calls, one warning."""
+def test_if_torch_compile_fails_torch_is_used_with_one_warning(monkeypatch, caplog):
+    """Three calls give one warning."""
 
     def broken(*variant):
         raise RuntimeError("no compiler")
@@ -120,8 +120,8 @@ def test_where_torch_compile_fails_the_plain_form_runs_and_says_so_once(monkeypa
     ]
 
 
-def test_a_batch_that_does_not_fit_is_no_failure_of_the_compiler(monkeypatch, caplog):
-    """Skipped by fairseq, or its end; the next is compiled as before."""
+def test_out_of_memory_is_not_a_failure_of_the_compiler(monkeypatch, caplog):
+    """fairseq may skip the batch, and the next one is compiled."""
 
     def full(*variant):
         raise torch.OutOfMemoryError("no memory")
@@ -136,8 +136,8 @@ def test_a_batch_that_does_not_fit_is_no_failure_of_the_compiler(monkeypatch, ca
 
 @pytest.mark.integration
 @pytest.mark.parametrize("routing", ORACLES)
-def test_torch_compile(routing, monkeypatch):
-    """Half a minute of compiling; a full chunk, one filled up, and one too short for that."""
+def test_compiled_routing_equals_the_algorithm(routing, monkeypatch):
+    """With a full chunk, a padded one, and one too short for padding."""
     monkeypatch.setattr(backend, "CPU_CHUNK", 16 * 4 * 6)
     for tokens in (16, 28, 35):
         votes = votes_of((tokens, 4, 6, 1))

@@ -1,4 +1,4 @@
-"""Simple and EM routing, in all their forms, against Algorithms 1 and 2 written out in loops."""
+"""All backends of simple and EM routing against Algorithms 1 and 2."""
 
 import pytest
 import torch
@@ -60,8 +60,8 @@ def test_routing_equals_the_algorithm(variant, shape, iterations):
 
 
 @pytest.mark.parametrize("shape", SHAPES[:2], ids=shape_id)
-def test_variances_at_the_floor(shape):
-    """Votes so close together that every variance is clamped, and takes no gradient."""
+def test_variances_below_the_floor_are_clamped(shape):
+    """Of nearly equal votes every variance is clamped and gets no gradient."""
     votes, options = 1e-4 * votes_of(shape), {"iterations": 3}
     expected = value_and_grad(lambda v: reference.em_routing(v, 3), votes)
     for form in plain_and_chunked(em_routing, options):
@@ -70,8 +70,8 @@ def test_variances_at_the_floor(shape):
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
 @pytest.mark.parametrize("tokens", [1, 7, 64, 130])
-def test_chunks_and_their_remainder(variant, tokens, monkeypatch):
-    """With 16 tokens to a chunk: a part of one, whole ones, and a remainder."""
+def test_any_number_of_chunks_equals_the_algorithm(variant, tokens, monkeypatch):
+    """Less than a chunk of 16 tokens, whole chunks, and a remainder."""
     routing, options = variant
     votes = votes_of((tokens, 4, 6, 1))
     monkeypatch.setattr(backend, "CPU_CHUNK", 16 * 4 * 6)
@@ -105,16 +105,16 @@ def test_kernel_equals_the_plain_form(variant, shape, iterations):
 
 
 @pytest.mark.parametrize("scale", [1e-4, 3e-3, 30.0, 1e4])
-def test_kernel_at_other_scales(scale):
-    """Scales at which none, some and all variances stand above the floor."""
+def test_kernel_is_exact_for_votes_of_any_scale(scale):
+    """None, some or all variances are above the floor."""
     votes = scale * votes_of((5, 4, 33, 1), torch.float32)
-    # Gradients that cancel to little beside the size of the result, 1e4.
+    # Gradients nearly cancel beside results of 1e4.
     tolerance = {"rtol": 1e-4, "atol": 1e-5 * max(1.0, scale)}
     assert_kernel_is_right(em_routing, {"iterations": 3}, votes, **tolerance)
 
 
 @pytest.mark.parametrize("shared, apart", [(10.0, 1e-2), (1e3, 1.0), (1e3, 0.0)])
-def test_kernel_where_heads_nearly_agree(shared, apart):
+def test_kernel_is_exact_if_heads_nearly_agree(shared, apart):
     """The gradient of all heads together is what the rounding of their mean must not reach."""
     votes = apart * votes_of((16, 8, 32, 1)) + shared * votes_of((16, 1, 32, 1))
     _, exact = value_and_grad(em_routing, votes)
@@ -125,10 +125,10 @@ def test_kernel_where_heads_nearly_agree(shared, apart):
     assert float((grad - exact).norm() / exact.norm()) < 1e-2
 
 
-def test_kernel_where_agreement_weights_underflow():
+def test_kernel_is_exact_if_agreement_weights_underflow():
     """Every head votes 120 for capsule 0, so all others have C below exp(-87), 0 in float32.
 
-    Their shares, C over the sum of C, are well defined all the same.
+    Their shares, C over the sum of C, are still defined.
     """
     votes = votes_of((5, 4, 33, 1), torch.float32)
     votes[:, :, 0] += 120.0
@@ -139,10 +139,10 @@ def test_kernel_where_agreement_weights_underflow():
     assert_kernel_is_right(simple_routing, {"iterations": 3}, votes, rtol=1e-4, atol=1e-4)
 
 
-def test_kernel_where_a_capsule_gets_no_mass():
-    """Capsule 0 is so wide that its activation is 0, and with it every C.
+def test_kernel_is_exact_if_a_capsule_gets_no_mass():
+    """The variance of capsule 0 is so large that its activation and every C are 0.
 
-    No mass costs nothing: after the next M-step its activation is logistic(0), 1/2.
+    After the next M-step its activation is logistic(0) = 1/2.
     """
     votes = votes_of((5, 16, 2, 1), torch.float32)
     votes[:, :, 0] *= 1e4
@@ -152,7 +152,7 @@ def test_kernel_where_a_capsule_gets_no_mass():
     assert (expected[:, 0].abs() > 1).any()
 
 
-def test_kernel_takes_strided_votes_and_gradients():
+def test_kernel_accepts_strided_votes_and_gradients():
     votes = votes_of((6, 4, 10, 1), torch.float32)
     strided = votes.transpose(0, 2).contiguous().transpose(0, 2).requires_grad_()
     out = fused_routing(em_routing, strided, {}, backend="kernel")
@@ -180,7 +180,7 @@ ROBUSTNESS = {
 @pytest.mark.parametrize("case", ROBUSTNESS)
 @pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
 @pytest.mark.parametrize("shape", [SHAPES[0], (1, 16, 512, 1)], ids=shape_id)
-def test_no_nan(case, variant, shape):
+def test_extreme_votes_give_no_nan(case, variant, shape):
     routing, options = variant
     votes = ROBUSTNESS[case](votes_of(shape, torch.float32))
     for form in (
@@ -194,13 +194,13 @@ def test_no_nan(case, variant, shape):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
 def test_half_precision_is_routed_in_float32(dtype, variant):
-    """The only loss is the rounding of the votes, and of the gradient on the way back."""
+    """Only votes and gradients are rounded."""
     routing, options = variant
     votes = votes_of((3, 4, 6, 1)).to(dtype)
     expected, expected_grad = value_and_grad(lambda v: routing(v, **options), votes.float())
     for form in (
         *plain_and_chunked(routing, options),
-        lambda v: fused_routing(routing, v, options),  # the kernel, where there is a compiler
+        lambda v: fused_routing(routing, v, options),  # the kernel, if there is a compiler
     ):
         value, grad = value_and_grad(form, votes)
         assert value.dtype == torch.float32 and grad.dtype == dtype
@@ -212,7 +212,7 @@ def test_half_precision_is_routed_in_float32(dtype, variant):
 
 
 @pytest.mark.parametrize("routing", ORACLES)
-def test_refusals(routing):
+def test_invalid_votes_and_options_are_refused(routing):
     votes = votes_of((2, 3, 4, 1))
     with pytest.raises(ValueError, match=r"votes has shape \(2, 3, 4\); expected \(K, H, N, D\)"):
         routing(votes[..., 0])
@@ -240,6 +240,6 @@ def test_unknown_backend_is_refused():
         fused_routing(em_routing, votes_of((2, 3, 4, 1)), {}, backend="fast")
 
 
-def test_no_token_is_fine():
+def test_no_tokens_give_an_empty_result():
     for routing in ORACLES:
         assert fused_routing(routing, votes_of((0, 3, 4, 1)), {}).shape == (0, 4, 1)

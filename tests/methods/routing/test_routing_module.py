@@ -1,4 +1,4 @@
-"""The capsule network and the factory: parameter counts, values, refusals."""
+"""The routing module: parameter counts, values and errors."""
 
 import math
 
@@ -18,22 +18,22 @@ def parameters(module):
 
 
 def added_by(embed_dim, num_heads, **options):
-    """Parameters on top of the output projection that the module replaces."""
+    """Return the parameters that the module adds to the output projection that it replaces."""
     with torch.device("meta"):
         return parameters(RoutingAggregation(embed_dim, num_heads, **options)) - parameters(
             nn.Linear(embed_dim, embed_dim)
         )
 
 
-def test_capsules_do_not_change_the_count_and_norms_do():
+def test_parameter_count_depends_on_norms_but_not_on_capsules():
     base = added_by(512, 8)
     assert added_by(512, 8, capsules=64) == base
     assert added_by(512, 8, pre_norm=True) == base + 2 * 512
     assert added_by(512, 8, pre_norm=True, post_norm=True) == base + 4 * 512
 
 
-def test_votes_start_as_layers_of_their_own_head_by_head():
-    """Xavier uniform of C -> C: bounds of sqrt(6 / (C + C)) whatever the number of heads."""
+def test_initial_votes_of_a_head_are_those_of_a_separate_layer():
+    """Xavier uniform of C -> C has bounds sqrt(6 / (C + C)) for any number of heads."""
     module = RoutingAggregation(32, 8)
     bound = math.sqrt(6 / (32 + 32))
     for weight in (module.hidden.weight, *module.votes.weight.chunk(8)):
@@ -45,7 +45,7 @@ def test_votes_start_as_layers_of_their_own_head_by_head():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("norms", [False, True])
 def test_forward_equals_the_equations(kind, capsules, norms):
-    """Eq. 8 and 9 head by head and capsule by capsule, then the algorithm in loops."""
+    """Eq. 8 and 9 for each head and capsule, then the slow algorithm."""
     embed_dim, num_heads = 8, 2
     module = RoutingAggregation(
         embed_dim, num_heads, kind=kind, capsules=capsules, pre_norm=norms, post_norm=norms
@@ -69,7 +69,7 @@ def test_forward_equals_the_equations(kind, capsules, norms):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_options_of_the_authors_code_reach_the_algorithm(kind):
+def test_options_of_the_authors_code_take_effect(kind):
     x = torch.randn(4, 8)
     one = RoutingAggregation(8, 2, kind=kind)
     other = RoutingAggregation(8, 2, kind=kind, activation=False, softmax_over="heads")
@@ -78,8 +78,8 @@ def test_options_of_the_authors_code_reach_the_algorithm(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_half_precision(kind):
-    """bfloat16 weights and autocast: the result has their dtype and is close to float32."""
+def test_bfloat16_and_autocast_are_near_float32(kind):
+    """The result has their dtype."""
     torch.manual_seed(0)
     module = RoutingAggregation(16, 4, kind=kind)
     x = torch.randn(6, 16)
@@ -88,7 +88,7 @@ def test_half_precision(kind):
         autocast = module(x)
     half = module.bfloat16()(x.bfloat16())
     assert autocast.dtype == half.dtype == torch.bfloat16
-    # The linear layers round to 8 bits, twice.
+    # Two linear layers round to 8 bits.
     torch.testing.assert_close(autocast.float(), expected, rtol=0.05, atol=0.02)
     torch.testing.assert_close(half.float(), expected, rtol=0.05, atol=0.02)
 
