@@ -89,7 +89,7 @@ def test_there_is_no_import_cycle():
 
 
 def test_a_symlinked_package_has_both_paths(tmp_path):
-    """fairseq requires that --user-dir, with links resolved, is one of the package's paths."""
+    """The path of --user-dir with links resolved must be one of the package's, as fairseq asks."""
     link = tmp_path / "linked"
     link.symlink_to(PACKAGE.parent)
     code = "import diverse_mha as d; print(*d.__path__, sep='\\n')"

@@ -1,4 +1,4 @@
-"""The stand-in for torch's attention module against torch's."""
+"""Our drop-in replacement of ``torch.nn.MultiheadAttention`` against torch's."""
 
 import io
 
@@ -13,7 +13,9 @@ from diverse_mha.methods.routing import RoutingAggregation
 
 B, T, S, C, H = 3, 4, 6, 16, 4
 CAUSAL = torch.ones(T, S, dtype=torch.bool).triu(1)
-SOFT = torch.linspace(-3, 1, T * S, dtype=torch.float64).view(T, S)  # such as relative positions
+SOFT = torch.linspace(-3, 1, T * S, dtype=torch.float64).view(
+    T, S
+)  # for example relative positions
 
 MODULES = {
     "plain": {},
@@ -51,14 +53,14 @@ def inputs(batch_first=True, **options):
 @pytest.mark.parametrize("weights", ["none", "mean", "heads"])
 @pytest.mark.parametrize("masks", MASKS)
 @pytest.mark.parametrize("options", MODULES)
-def test_equals_torch_in_outputs_and_gradients(options, masks, weights):
+def test_outputs_and_gradients_equal_torchs(options, masks, weights):
     options = MODULES[options]
-    batch_first = masks != "padding"  # the other layout once
+    batch_first = masks != "padding"  # the other layout
     modules = pair(batch_first, **options)
     call = {**MASKS[masks], "need_weights": weights != "none"}
     call["average_attn_weights"] = weights == "mean"
     if options.get("add_bias_kv") and weights == "none":
-        call.pop("is_causal", None)  # torch then takes the learnt keys for later ones
+        call.pop("is_causal", None)  # torch then masks the learnt keys as later positions
     results = []
     for module in modules:
         xs = inputs(batch_first, **options)
@@ -69,15 +71,17 @@ def test_equals_torch_in_outputs_and_gradients(options, masks, weights):
 
 
 @pytest.mark.parametrize("options", MODULES)
-def test_state_dicts_are_torchs_both_ways(options):
+def test_state_dicts_are_interchangeable_with_torchs(options):
     ours, stock = pair(**MODULES[options])
     start, other = ours.state_dict(), stock.state_dict()
     assert list(start) == list(other)
-    assert all(torch.equal(start[name], other[name]) for name in start), "same seed, same start"
+    assert all(torch.equal(start[name], other[name]) for name in start), (
+        "the same seed gives the same initial values"
+    )
     for module in (ours, stock):
         torch.manual_seed(2)
         module._reset_parameters()
-    assert all(torch.equal(start[name], other[name]) for name in start), "and anew"
+    assert all(torch.equal(start[name], other[name]) for name in start), "also after a reset"
     for p in stock.parameters():
         nn.init.normal_(p)
     ours.load_state_dict(stock.state_dict(), strict=True)
@@ -86,7 +90,7 @@ def test_state_dicts_are_torchs_both_ways(options):
     torch.testing.assert_close(ours(*xs)[0], stock(*xs)[0])
 
 
-def test_initial_values_are_drawn_anew_with_parts_too():
+def test_reset_parameters_also_resets_methods():
     module = MultiheadAttention(C, H, aggregation=RoutingAggregation(C, H))
     kept = {name: p.clone() for name, p in module.out_proj.named_parameters()}
     module._reset_parameters()
@@ -99,7 +103,7 @@ def test_an_empty_batch_gives_an_empty_output():
     torch.testing.assert_close(ours(*none), stock(*none))
 
 
-def test_without_a_batch():
+def test_inputs_without_a_batch_dimension_are_accepted():
     ours, stock = pair(batch_first=False)
     xs = [x[:, 0] for x in inputs(batch_first=False)]
     for average in (True, False):
@@ -109,7 +113,7 @@ def test_without_a_batch():
 
 
 @pytest.mark.parametrize("seam", ["none", "cascade", "aggregation"])
-def test_torchs_encoder_layer_calls_it_also_at_evaluation(seam):
+def test_torchs_encoder_layer_calls_it_at_evaluation_too(seam):
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(C, H, 24, dropout=0.0, batch_first=True).eval()
     parts = {
@@ -133,12 +137,12 @@ def test_torchs_encoder_layer_calls_it_also_at_evaluation(seam):
 
 
 @pytest.mark.parametrize("wanted", ["outputs", ("output",)])
-def test_unknown_states_are_named(wanted):
+def test_unknown_states_are_reported(wanted):
     with pytest.raises(ValueError, match="head states: unknown 'o"):
         MultiheadAttention(C, H).attend(*inputs(), wanted=wanted)
 
 
-def test_nested_tensors_are_refused_with_the_cure():
+def test_nested_tensors_are_refused():
     layer = nn.TransformerEncoderLayer(C, H, 24, batch_first=True)
     for nested in (True, False):
         encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested)
@@ -155,7 +159,7 @@ def test_nested_tensors_are_refused_with_the_cure():
                 encoder(torch.randn(B, T, C), src_key_padding_mask=padding)
 
 
-def test_states_and_a_cascade_of_two_layers():
+def test_two_layers_return_states_and_pass_logits_on():
     torch.manual_seed(0)
     parts = {"cascade": build_cascade("residual", H), "carry_logits": True}
     first = MultiheadAttention(C, H, batch_first=True, carry_logits=True).double()
@@ -178,8 +182,8 @@ def test_states_and_a_cascade_of_two_layers():
     torch.testing.assert_close(s.outputs, weights @ s.values)
 
 
-def test_a_last_layer_takes_up_logits_at_evaluation_too():
-    """It hands none on, and so once went past its cascade unless weights were asked for."""
+def test_the_last_layer_uses_passed_logits_at_evaluation():
+    """It once skipped its cascade at evaluation, because it passes no logits on."""
     module = MultiheadAttention(C, H, batch_first=True, cascade=build_cascade("residual", H)).eval()
     x = inputs()[0].float()
     previous = torch.randn(B, H, T, T, generator=torch.Generator().manual_seed(4))
@@ -188,26 +192,26 @@ def test_a_last_layer_takes_up_logits_at_evaluation_too():
         torch.testing.assert_close(module.attend(x, x, x, previous_logits=previous).output, asked)
 
 
-def test_a_soft_bias_is_no_mask_for_a_cascade():
+def test_a_cascade_does_not_treat_a_soft_bias_as_a_mask():
     module = MultiheadAttention(C, H, batch_first=True, cascade=build_cascade("residual", H))
     x = inputs()[0].float()
     soft = module.attend(x, x, x, attn_mask=-torch.ones(T, T), wanted=("logits",))
     assert soft.states.logits.count_nonzero() == B * H * T * T
 
 
-def test_two_masks_that_hide_all_keys_are_finite_together_in_half_precision():
+def test_two_masks_of_all_keys_give_finite_outputs_in_half_precision():
     module = MultiheadAttention(C, H, batch_first=True).half()
     x = torch.randn(B, T, C).half()
     nothing = torch.ones(T, T, dtype=torch.bool)
     options = {"attn_mask": nothing, "key_padding_mask": torch.ones(B, T, dtype=torch.bool)}
-    for negative in (-1, 1):  # logits far from 0, in one of the two towards the lowest number
+    for negative in (-1, 1):  # large positive or negative logits
         with torch.no_grad():
             module.in_proj_bias[: 2 * C] = 20.0
             module.in_proj_bias[:C] *= negative
         assert module(x, x, x, **options)[0].isfinite().all()
 
 
-def test_dropout_and_drophead_are_for_training():
+def test_dropout_and_drophead_act_in_training_only():
     module = MultiheadAttention(C, H, dropout=0.5, drophead=DropHeads(0.5), batch_first=True)
     module.double()
     xs = inputs()
@@ -216,14 +220,14 @@ def test_dropout_and_drophead_are_for_training():
     assert torch.equal(module(*xs)[0], module(*xs)[0])
 
 
-def test_plain_attention_is_traced_and_saved():
+def test_plain_attention_can_be_traced_and_saved():
     module = MultiheadAttention(C, H, batch_first=True).eval()
     x = torch.randn(B, T, C)
     torch.jit.save(traced := torch.jit.trace(module, (x, x, x)), io.BytesIO())
     torch.testing.assert_close(traced(x, x, x)[0], module(x, x, x)[0])
 
 
-def test_refusals_name_the_values():
+def test_errors_have_the_invalid_values():
     with pytest.raises(ValueError, match="num_heads 3 does not divide embed_dim 16"):
         MultiheadAttention(16, 3)
     with pytest.raises(ValueError, match="is_causal=True says what attn_mask is"):

@@ -1,4 +1,4 @@
-"""The training benchmark computes and reports what it says; nothing here looks at speed."""
+"""Computation and report of the training benchmark. Speed is not tested."""
 
 import json
 from dataclasses import replace
@@ -32,11 +32,11 @@ def toy_trainee(name, precision="fp32"):
 # Batches
 
 
-def test_batches_are_padded_as_fairseq_pads_and_keep_the_budget():
+def test_batches_are_padded_as_in_fairseq_and_within_batch_tokens():
     for batch in toy_batches(20):
         source, target = batch["net_input"]["src_tokens"], batch["target"]
         assert max(source.numel(), target.numel()) <= TOY.batch_tokens
-        assert source[:, -1].eq(2).all()  # padding on the left, then the sentence, then its end
+        assert source[:, -1].eq(2).all()  # padding is on the left, the end of sentence last
         assert target[:, 0].ne(1).all()
         assert batch["ntokens"] == target.ne(1).sum()
         assert source.max() < TOY.vocabulary
@@ -55,7 +55,7 @@ SIZES = ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_shape_is_that_of_its_recipe(name):
+def test_a_shape_has_the_sizes_of_its_recipe(name):
     recipe, choices = RECIPES[name]
     model = compose(recipe, choices, {})["model"]
     options = SHAPES[name].options()
@@ -68,7 +68,7 @@ def test_a_shape_is_that_of_its_recipe(name):
 # Rounds
 
 
-def test_rounds_share_the_batch_and_leave_out_the_warm_up():
+def test_variants_of_a_round_share_a_batch_and_the_warm_up_is_not_timed():
     seen = []
 
     def clock(step, batch):
@@ -88,7 +88,7 @@ def test_rounds_share_the_batch_and_leave_out_the_warm_up():
 # Training
 
 
-def test_stock_is_fairseqs_own():
+def test_the_stock_variant_is_fairseqs_model():
     stock, ours = toy_trainee(STOCK), toy_trainee("plain")
     assert type(stock.model).__module__.startswith("fairseq.")
     assert type(stock.criterion).__module__.startswith("fairseq.")
@@ -96,14 +96,14 @@ def test_stock_is_fairseqs_own():
     assert stock.parameters() == ours.parameters()
 
 
-ALIKE = ("plain", "plain-stock-loss", "drophead")  # without dropout they compute what stock does
+ALIKE = ("plain", "plain-stock-loss", "drophead")  # without dropout they equal stock
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
     "shape", [TOY, TOY_TEXT, replace(TOY_TEXT, cutoffs="10,20")], ids=["mt", "lm", "adaptive"]
 )
-def test_every_variant_trains_and_what_has_stocks_parameters_and_loss_gives_its_values(shape):
+def test_every_variant_trains_and_those_without_a_method_equal_stock(shape):
     shape = replace(shape, dropout=0.0)
     task, found, stock = stand_in_task(shape.vocabulary), {}, {}
     for name, variant in variants_of(shape).items():
@@ -131,7 +131,7 @@ def test_every_variant_trains_and_what_has_stocks_parameters_and_loss_gives_its_
 # Options and report
 
 
-def test_command_prints_a_table_and_writes_everything(monkeypatch, capsys, tmp_path):
+def test_the_command_prints_a_table_and_writes_all_results(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(SHAPES, "base", TOY)
     monkeypatch.setattr(command, "peak_memory", lambda *args, **options: 3 * 2**20)
     path = tmp_path / "new" / "result.json"

@@ -1,4 +1,4 @@
-"""How commands end when something is wrong."""
+"""Messages and exit codes of commands that fail."""
 
 import errno
 import io
@@ -53,7 +53,7 @@ def test_errors_are_one_line_with_a_code(error, code, line, capsys):
 
 
 def from_a_process(error):
-    """Return the error of torch.multiprocessing.spawn for an error in a process it started."""
+    """Return the error that torch.multiprocessing.spawn raises for an error in a worker."""
     text = "".join(traceback.format_exception(error))
     return ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{text}", 1, 4711)
 
@@ -67,7 +67,7 @@ def test_a_user_error_in_another_process_is_one_line(capsys):
 
 @pytest.mark.parametrize("command", [True, False])
 def test_commands_of_fairseq_report_in_one_line(command, monkeypatch, capsys):
-    """A program that does not read a command line of fairseq keeps its own hook."""
+    """Other programs keep their own ``sys.excepthook``."""
     hook = sys.excepthook
     monkeypatch.setattr(sys, "excepthook", hook)
     monkeypatch.setattr(sys, "argv", ["fairseq-generate", "data", "--path", "model.pt"])
@@ -79,7 +79,7 @@ def test_commands_of_fairseq_report_in_one_line(command, monkeypatch, capsys):
         sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
         assert capsys.readouterr().err == STARTS_OVER + "\n"
     report_uncaught(KeyboardInterrupt, KeyboardInterrupt(), None)
-    assert capsys.readouterr().err == RESUMES + "\n", "trainings resume"
+    assert capsys.readouterr().err == RESUMES + "\n", "a training resumes"
     report_uncaught(UserError, UserError("--path x:\nmissing"), None)
     assert capsys.readouterr().err == "error: --path x: missing\n"
     report_uncaught(ValueError, ValueError("a bug"), None)

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all; folders of data, or none."""
+"""Atomic writing of files, and checks of data folders."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_file_is_renamed_once_complete(tmp_path):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_symbolic_link_is_written_through(there, tmp_path):
+def test_the_target_of_a_symbolic_link_is_replaced(there, tmp_path):
     (tmp_path / "kept").mkdir()
     kept, link = tmp_path / "kept" / "file", tmp_path / "link"
     if there:
@@ -77,11 +77,11 @@ def test_data_folder_is_checked(tmp_path):
     (tmp_path / "dict.en.txt").write_text("a 1\n")
     with pytest.raises(UserError, match="second: no such data folder"):
         check_data_folder(f"{tmp_path}:{tmp_path}/second")
-    (tmp_path / "second").mkdir()  # as in fairseq the dictionaries of the first hold for all
+    (tmp_path / "second").mkdir()  # as in fairseq, dictionaries come from the first folder
     assert check_data_folder(f"{tmp_path}:{tmp_path}/second") == tmp_path
 
 
-def test_a_classifiers_dictionaries_are_in_folders(tmp_path):
+def test_dictionaries_of_a_classifier_are_in_subfolders(tmp_path):
     (tmp_path / "label").mkdir()
     (tmp_path / "label/dict.txt").write_text("a 1\n")
     with pytest.raises(UserError, match="holds no dict"):

@@ -1,4 +1,4 @@
-"""Second derivatives of what has a hand-written gradient are refused, not silently wrong."""
+"""Second derivatives of hand-written gradients are refused, not silently wrong."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ def token_loss(x):
     return fused_label_smoothed_loss(x[0, 0], x[0].flatten(0, 1)[:6], WORDS, 0.1, 1)[0]
 
 
-# Every class with a gradient of its own, and a function of (B, H, L, D) that uses it.
+# Every class with a hand-written gradient, and a function of (B, H, L, D) that uses it.
 USERS = {
     "ChunkedNetwork": cascade,
     "_Recomputed": routing,
@@ -43,7 +43,7 @@ USERS = {
     "_MeanSRIP": srip,
     "MeanPairwiseCosine": output_disagreement,
 }
-# Runs on a GPU or in Triton's interpreter only: tests/methods/coda/test_tiles.py.
+# It needs a GPU or Triton's interpreter.
 ELSEWHERE = {"TiledNetwork"}
 
 
@@ -65,7 +65,7 @@ def test_second_derivatives_are_refused(name):
     x = heads()
     (grad,) = torch.autograd.grad(USERS[name](x), x)
     assert not grad.requires_grad and grad.abs().sum() > 0
-    # Beside another term, where a gradient without graph would pass for a constant.
+    # With another term, a gradient without graph would silently count as a constant.
     value = USERS[name](x) + x.square().sum()
     with pytest.raises(RuntimeError, match=f"{name.lstrip('_')}: create_graph=True: second deriv"):
         torch.autograd.grad(value, x, create_graph=True)

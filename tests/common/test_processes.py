@@ -1,4 +1,4 @@
-"""A folder held by a process, and let go with it."""
+"""Folders locked by a process, and signals."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.processes import ended_in_order, hold
 from tests.fairseq_fixes.training import training
 
-#: A process that holds a folder, says whether it does, and waits; with "fork" it leaves a child.
+#: A process that locks a folder, prints whether it could, and waits; with "fork" it has a child.
 HOLDS = """
 import os, sys
 sys.argv[0] = "-m"  # fairseq is not imported for commands of ours
@@ -46,10 +46,10 @@ def holder(tmp_path):
 
 def test_folder_lock_lasts_until_the_process_ends(holder, tmp_path):
     assert not hold(tmp_path)
-    assert hold(tmp_path / "elsewhere"), "what is not there has nothing to hold"
+    assert hold(tmp_path / "elsewhere"), "a missing folder is not locked"
     holder.kill()
     holder.wait()
-    assert hold(tmp_path) and hold(tmp_path), "again by the same process, as several trainings do"
+    assert hold(tmp_path) and hold(tmp_path), "the same process may lock it again"
     assert not list(tmp_path.iterdir())
 
 
@@ -58,11 +58,11 @@ def test_forks_do_not_inherit_the_lock(tmp_path):
         assert not hold(tmp_path)
         other.kill()
         other.wait()
-        assert hold(tmp_path), "its child lives on"
+        assert hold(tmp_path), "the child is still alive"
 
 
 @pytest.mark.usefixtures("holder")
-def test_two_trainings_do_not_write_into_one_folder(tmp_path):
+def test_a_second_training_in_the_same_folder_is_refused(tmp_path):
     config, trainer = training(tmp_path)
     with pytest.raises(UserError, match=f"--save-dir {tmp_path}: in use by another training"):
         checkpoint_utils.load_checkpoint(config, trainer)

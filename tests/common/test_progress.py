@@ -1,4 +1,4 @@
-"""Progress: a line every so often where no bar can be drawn, a bar on a terminal."""
+"""Progress: a bar on a terminal, lines elsewhere."""
 
 import io
 import logging
@@ -47,7 +47,7 @@ BARS = {
 def test_bar_is_drawn_on_a_terminal_without_a_size(monkeypatch, bar):
     diverse_mha.register()
     monkeypatch.setattr(progress_bar.logger, "level", logging.INFO)
-    reader, writer = pty.openpty()  # of 0 columns and lines
+    reader, writer = pty.openpty()  # with 0 columns and lines
     with os.fdopen(writer, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
         assert list(bar(list("abc"))) == ["a", "b", "c"]
@@ -80,5 +80,5 @@ def test_long_item_shows_its_note(monkeypatch, capsys):
         (2, "process", "2 processes"),
     ],
 )
-def test_one_of_something_is_singular(number, noun, said):
+def test_a_count_of_one_is_singular(number, noun, said):
     assert progress.counted(number, noun) == said

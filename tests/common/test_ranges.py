@@ -1,4 +1,4 @@
-"""Ranges say one thing to callers from Python and from the command line."""
+"""Ranges of numbers, in Python and on the command line."""
 
 import argparse
 
@@ -10,7 +10,7 @@ from diverse_mha.common.ranges import COUNT, POSITIVE, at_least, between
 
 
 @pytest.mark.parametrize("value", [0, True, 1.5])
-def test_a_count_is_a_whole_number_from_1(value):
+def test_values_outside_a_range_are_refused(value):
     with pytest.raises(ValueError, match=r"^n is .*; expected a whole number, 1 or more$"):
         COUNT.check("n", value)
 

@@ -1,4 +1,4 @@
-"""Layers that run again in the backward pass drop the same heads, and show the same states."""
+"""Activation checkpointing keeps dropped heads and head states."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The fused token loss against fairseq's."""
+"""The fused token loss against that of fairseq."""
 
 import functools
 
@@ -29,7 +29,7 @@ def inputs(rows=(3, 7), width=6, words=11, dtype=torch.float64):
 
 @pytest.fixture(params=["cpu", "gpu"])
 def loss_of(request):
-    """The loss where the host may look at values, and where it should not, as on a GPU."""
+    """Return the loss, computed as on a CPU or as on a GPU, where the host must not wait."""
     return functools.partial(fused_label_smoothed_loss, may_wait=request.param == "cpu")
 
 
@@ -40,7 +40,7 @@ def stock(features, weight, target, epsilon):
 
 @pytest.mark.parametrize("block", [1, 4, 256])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_equals_fairseqs_loss_and_gradients(epsilon, block, loss_of, monkeypatch):
+def test_loss_and_gradients_equal_fairseqs(epsilon, block, loss_of, monkeypatch):
     monkeypatch.setattr(fused_loss, "BLOCK_ROWS", block)
     monkeypatch.setattr(fused_loss, "BLOCK_SIZE", 11 * block)
     features, weight, target = inputs()
@@ -55,7 +55,7 @@ def test_equals_fairseqs_loss_and_gradients(epsilon, block, loss_of, monkeypatch
         torch.testing.assert_close(fused, other.detach(), rtol=1e-9, atol=1e-12)
 
 
-def test_validation_makes_no_gradients(monkeypatch):
+def test_validation_computes_no_gradients(monkeypatch):
     features, weight, target = inputs()
     made = []
     monkeypatch.setattr(torch, "zeros_like", lambda *a, **k: made.append(a))
@@ -101,7 +101,7 @@ def test_half_precision_is_near_float32(dtype, loss_of):
 
 
 def test_float16_holds_more_words_than_its_largest_number(loss_of):
-    """65,504; before it is divided by its sum, an even distribution sums to the words."""
+    """The sum of a uniform distribution before normalisation is the vocabulary size."""
     features, weight, target = inputs(words=80_000)
     found = []
     for dtype in (torch.float64, torch.float16):
@@ -114,7 +114,7 @@ def test_float16_holds_more_words_than_its_largest_number(loss_of):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_sums_a_large_batch_as_well_as_fairseq(dtype):
-    """Half of the targets are one word, whose sum a block's share would be rounded away in."""
+    """Half of the targets are one word, in whose large sum small summands must not be lost."""
     features, weight, target = inputs(rows=(128, 256), width=32, words=300)
     target[:, ::2] = 5
     weight = weight.detach() * 32**-0.5
@@ -131,7 +131,7 @@ def test_half_precision_sums_a_large_batch_as_well_as_fairseq(dtype):
     assert errors[0] < 2 * errors[1], [float(error / exact.norm()) for error in errors]
 
 
-def test_a_loss_scale_beyond_half_precision(loss_of):
+def test_a_loss_scale_may_exceed_the_range_of_half_precision(loss_of):
     features, weight, target = inputs(dtype=torch.float16)
     features, weight = (x.detach().mul(0.1).requires_grad_() for x in (features, weight))
     reference = [x.detach().double().requires_grad_() for x in (features, weight)]
@@ -148,7 +148,7 @@ def test_a_loss_scale_beyond_half_precision(loss_of):
 
 def assert_same(fused, plain):
     """Compare what ``run`` gives."""
-    # fairseq's log-softmax is float32 whatever the model
+    # fairseq's log-softmax is always in float32
     torch.testing.assert_close(fused[0].reshape(()).float(), plain[0].reshape(()).float())
     assert fused[1] == plain[1] and fused[2].keys() == plain[2].keys()
     for name, value in plain[2].items():
@@ -165,7 +165,7 @@ TIED = {
 @pytest.mark.parametrize(
     "name, prefix", [*((name, {}) for name in TIED), (next(iter(TIED)), {"ignore_prefix_size": 2})]
 )
-def test_a_criterion_gives_the_same_loss_and_gradients_either_way(name, prefix):
+def test_a_criterion_has_the_same_loss_and_gradients_fused_or_not(name, prefix):
     build, make_batch = TIED[name]
     model, options = build().double(), {"disagreement": "output", **prefix}
     ways = (criterion(name, token_loss=how, **options) for how in ("auto", "stock"))
@@ -185,8 +185,8 @@ SOFTMAXES = {
 
 
 @pytest.mark.parametrize("case", SOFTMAXES)
-def test_an_adaptive_softmax_has_the_same_loss_and_gradients_either_way(case):
-    """Targets with a frequent word only, of every band, and the one that fairseq forgets."""
+def test_an_adaptive_softmax_has_the_same_loss_and_gradients_fused_or_not(case):
+    """With targets of the head only, of every cluster, and one that fairseq leaves out."""
     model, batch = build_lm(**SOFTMAXES[case]).double().train(), lm_batch()
     softmax = model.decoder.adaptive_softmax
     first = softmax.cutoff[0]
@@ -201,7 +201,7 @@ def test_an_adaptive_softmax_has_the_same_loss_and_gradients_either_way(case):
         assert_same(*results)
 
 
-def test_an_adaptive_softmax_is_fused_unless_it_has_to_be_called():
+def test_an_adaptive_softmax_with_hooks_is_not_fused():
     model, batch = build_lm(**ADAPTIVE), lm_batch()
     called = []
     for part in (model.decoder.adaptive_softmax.head, model.decoder.adaptive_softmax.tail[0][-1]):
@@ -213,7 +213,7 @@ def test_an_adaptive_softmax_is_fused_unless_it_has_to_be_called():
         handle.remove()
 
 
-def test_auto_is_fused_with_and_without_a_term(monkeypatch):
+def test_auto_is_fused_unless_an_option_needs_logits(monkeypatch):
     calls = []
     original = token_loss.fused_label_smoothed_loss
     monkeypatch.setattr(
@@ -236,7 +236,7 @@ def test_auto_is_fused_with_and_without_a_term(monkeypatch):
     calls.clear()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         ours()(model, batch)
-    assert not calls, "what autocast does to the logits is fairseq's"
+    assert not calls, "not fused under autocast"
 
 
 PREPARED = {
@@ -250,7 +250,7 @@ PREPARED = {
 
 @pytest.mark.filterwarnings("ignore:.*weight_norm")
 @pytest.mark.parametrize("case", PREPARED)
-def test_a_projection_that_has_to_be_called_is_called(case):
+def test_a_projection_with_hooks_or_reparametrisation_is_not_fused(case):
     model, batch = build_ours(), toy_batch()
     PREPARED[case](model.decoder.output_projection)
     assert model.output_weight() is None

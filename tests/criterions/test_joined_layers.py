@@ -1,4 +1,4 @@
-"""On a GPU the layers of a component go through a term in one call."""
+"""On a GPU a term is computed for all layers of a component in one call."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ TERMS = {
 
 
 class Started(TorchDispatchMode):
-    """Counts operations, as many as a GPU would start."""
+    """Counts operations that a GPU would start."""
 
     def __init__(self):
         super().__init__()
@@ -38,12 +38,12 @@ def as_on_a_gpu(monkeypatch):
 
 @pytest.mark.parametrize("options", TERMS.values(), ids=TERMS)
 @pytest.mark.parametrize("case", ["label_smoothed_cross_entropy", "cross_entropy"])
-def test_losses_and_gradients_are_those_of_one_layer_at_a_time(case, options, monkeypatch):
+def test_losses_and_gradients_equal_those_of_separate_layers(case, options, monkeypatch):
     build, batch = CASES[case]
     model = build().double()
 
     def outcome():
-        torch.manual_seed(5)  # the same sample for HSIC
+        torch.manual_seed(5)  # HSIC draws the same sample
         return run(criterion(case, **options), model, batch())
 
     expected = outcome()
@@ -54,7 +54,7 @@ def test_losses_and_gradients_are_those_of_one_layer_at_a_time(case, options, mo
 
 @pytest.mark.parametrize("name", ["disagreement", "orthogonality", "hsic"])
 def test_more_layers_start_no_more_operations(name, monkeypatch):
-    """Without attention weights, to show which a layer takes steps of its own."""
+    """Attention weights need further operations in every layer, so they are left out."""
     options = {**TERMS[name], "disagreement": "subspace,output"} if "dis" in name else TERMS[name]
 
     def started(layers):
@@ -69,11 +69,11 @@ def test_more_layers_start_no_more_operations(name, monkeypatch):
     alone = started(5) - started(2)
     as_on_a_gpu(monkeypatch)
     joined = started(5) - started(2)
-    # A layer hands over up to three states, and takes their gradients back.
+    # Up to three states of a layer are copied, and their gradients back.
     assert joined < 3 * 16 and alone > 3 * joined
 
 
-def test_only_what_is_small_and_alike_is_joined(monkeypatch):
+def test_only_small_layers_of_equal_shape_are_joined(monkeypatch):
     def layers(*lengths):
         return [HeadStates(outputs=torch.ones(2, 4, length, 3)) for length in lengths]
 

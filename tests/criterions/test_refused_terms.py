@@ -1,4 +1,4 @@
-"""Options of criterions that are impossible or have no effect are refused by name."""
+"""Options of criterions that are invalid or have no effect are refused."""
 
 import pytest
 
@@ -74,7 +74,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_impossible_and_idle_options_are_refused_by_name(message):
+def test_options_that_are_invalid_or_have_no_effect_are_refused(message):
     with pytest.raises(ValueError) as raised:
         criterion(**BAD[message])
     assert message in str(raised.value) and "\n" not in str(raised.value)
@@ -88,7 +88,7 @@ def test_impossible_and_idle_options_are_refused_by_name(message):
         ({"encoder_layers": 0, "decoder_layers": 0}, None, "--disagreement: the model has no lay"),
     ],
 )
-def test_a_term_on_no_layers_is_refused(layers, on, message):
+def test_a_term_without_layers_is_refused(layers, on, message):
     model = build_ours(**layers)
     with pytest.raises(ValueError, match=message):
         criterion(**OUTPUT, disagreement_on=on).check_model(model)
@@ -96,7 +96,7 @@ def test_a_term_on_no_layers_is_refused(layers, on, message):
         criterion(**OUTPUT).check_model(model)
 
 
-def test_one_head_will_do_for_a_term_that_compares_none(monkeypatch):
+def test_a_term_that_compares_no_heads_accepts_a_single_head(monkeypatch):
     term, model = criterion(**OUTPUT), build_ours(encoder_attention_heads=1)
     with pytest.raises(ValueError, match="heads are compared with each other"):
         term.check_model(model)

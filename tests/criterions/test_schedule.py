@@ -1,4 +1,4 @@
-"""From which update terms count, and until when."""
+"""Schedules of the weight of terms."""
 
 from types import SimpleNamespace
 
@@ -14,8 +14,8 @@ HSIC = {"hsic_weight": 0.3}
 TRAPEZOID = {"diversity_start": 2, "diversity_warmup_updates": 4, "diversity_end": 10}
 
 
-def test_factors_by_hand():
-    """Two updates of nothing, four up, four down, nothing."""
+def test_the_factor_rises_and_falls_with_the_schedule():
+    """Zero for two updates, four up, four down, then zero."""
     schedule = Schedule(**TRAPEZOID)
     factors = [schedule.factor(n) for n in range(12)]
     assert factors == [0, 0, 0.25, 0.5, 0.75, 1, 1, 0.75, 0.5, 0.25, 0, 0]
@@ -33,21 +33,21 @@ def loss_and_log(model, num_updates=None, **options):
 
 
 @pytest.mark.parametrize("num_updates,factor", [(2, 0.25), (5, 1.0), (8, 0.5)])
-def test_terms_count_by_the_factor(num_updates, factor):
+def test_terms_are_weighted_by_the_factor(num_updates, factor):
     model = build_ours().double()
     plain, _ = loss_and_log(model)
     full, everything = loss_and_log(model, **HSIC)
     part, log = loss_and_log(model, num_updates, **HSIC, **TRAPEZOID)
     torch.testing.assert_close(part - plain, factor * (full - plain), rtol=1e-6, atol=0)
-    assert log["term/hsic"] == everything["term/hsic"]  # logged as it is
-    # In bits, like the loss.
+    assert log["term/hsic"] == everything["term/hsic"]  # the term is logged without the factor
+    # In bits, as the loss.
     bits = float(part - plain) / torch.log(torch.tensor(2.0)).item()
     assert log["term/diversity_loss"] == pytest.approx(bits, rel=1e-6)
 
 
 @pytest.mark.parametrize("num_updates", [0, 1, 10, 11])
-def test_outside_of_its_updates_a_term_is_not_computed(num_updates):
-    """No state is asked for, and the loss is that of the tokens, bit for bit."""
+def test_a_term_with_factor_0_is_not_computed(num_updates):
+    """No head states are requested, and the loss is exactly the token loss."""
     model = build_ours()
     plain, plain_log = loss_and_log(model)
     asked = []
@@ -59,7 +59,7 @@ def test_outside_of_its_updates_a_term_is_not_computed(num_updates):
     assert torch.equal(loss, plain) and log == plain_log and asked == [None]
 
 
-def test_validation_shows_the_terms_throughout():
+def test_validation_always_logs_terms():
     model = build_ours().eval()
     model.set_num_updates(0)
     scheduled, constant = (criterion(**HSIC, **o).eval() for o in (TRAPEZOID, {}))
@@ -68,8 +68,8 @@ def test_validation_shows_the_terms_throughout():
     assert log == expected and "term/hsic" in log
 
 
-def test_fairseqs_own_task_tells_the_number():
-    """The training step of the stock translation task, update 3 of 4."""
+def test_the_schedule_works_with_fairseqs_own_task():
+    """The update number is that of the stock task's training step."""
     model, batch = build_ours(), toy_batch()
     task = SimpleNamespace()
     optimizer = SimpleNamespace(backward=lambda loss: loss.backward())

@@ -1,4 +1,4 @@
-"""The loss, the accuracies, and their reduction over workers."""
+"""Loss and accuracies of classification, and their sums over workers."""
 
 import math
 
@@ -21,13 +21,13 @@ def build(groups=("1", "2", "3"), **options):
 
 
 def reduced(logs) -> dict:
-    """The numbers that fairseq would print."""
+    """Return the numbers that fairseq logs."""
     with metrics.aggregate(new_root=True) as meters:
         SentenceClassificationWithDiversity.reduce_metrics(logs)
     return meters.get_smoothed_values()
 
 
-def test_loss_and_accuracy_equal_the_loop():
+def test_loss_and_accuracy_equal_a_loop():
     model, criterion = build_classifier(), build()
     model.eval()
     criterion.eval()
@@ -52,13 +52,13 @@ def test_loss_and_accuracy_equal_the_loop():
         assert values[f"accuracy_length_{group + 1}"] == pytest.approx(expected, abs=0.01)
 
 
-def test_workers_add_up():
-    """Logs summed over workers, as fairseq does, give the accuracy over all examples."""
+def test_accuracy_is_over_the_examples_of_all_workers():
+    """Logs are summed over workers, as in fairseq."""
     model, criterion = build_classifier(), build(disagreement="output")
     criterion.eval()
     parts = [toy_batch(seed=6, lengths=n) for n in ((5, 3), (4, 6, 2, 7, 3, 3))]
     logs = [criterion(model, part)[2] for part in parts]
-    assert logs[0].keys() == logs[1].keys()  # whatever groups a worker happens to see
+    assert logs[0].keys() == logs[1].keys()  # a worker may lack a group
     summed = {key: sum(log[key] for log in logs) for key in logs[0]}
     assert criterion.logging_outputs_can_be_summed() is True
     assert reduced([summed]) == pytest.approx(reduced(logs), abs=1e-9)
@@ -69,8 +69,8 @@ def test_workers_add_up():
     assert reduced(logs)["accuracy"] == pytest.approx(expected, abs=0.01)
 
 
-def test_batches_of_a_validation_count_by_their_examples():
-    """One of 1 right in the first batch and none of 3 in the second: 25 %."""
+def test_batches_of_a_validation_are_weighted_by_their_examples():
+    """1 of 1 correct in the first batch and 0 of 3 in the second give 25 %."""
     logs = [
         {"loss": 2.0, "sample_size": 4, "correct": 4, "correct/length_1": 1, "total/length_1": 1},
         {"loss": 2.0, "sample_size": 8, "correct": 2, "correct/length_1": 0, "total/length_1": 3},
@@ -102,11 +102,11 @@ def test_a_term_is_logged_and_added_with_its_weight():
     term = reduced([log])["disagreement_output"]
     assert -1 <= term < 0
     expected = float(token_loss) - 0.5 * term * sample_size
-    assert float(loss) == pytest.approx(expected, abs=1e-3)  # the log rounds to 4 digits
+    assert float(loss) == pytest.approx(expected, abs=1e-3)  # logged with 4 digits
     assert float(log["loss"]) == pytest.approx(float(token_loss))
 
 
-def test_reduce_false_gives_a_loss_an_example():
+def test_reduce_false_gives_the_loss_of_each_example():
     model, criterion = build_classifier(), build()
     each, total = (criterion(model, BATCHES[1], reduce=r)[0] for r in (False, True))
     assert each.shape == (3,)

@@ -1,4 +1,4 @@
-"""HSIC and orthogonality in the loss of every criterion, alone and in combination."""
+"""Terms in the loss of every criterion, alone and combined."""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ MASKS = {"queries": "query", "keys": "key", "values": "key", "outputs": "query"}
 
 
 def criterion(name="label_smoothed_cross_entropy", **options):
-    """One of our criterions, built as fairseq builds it; without options its own loss alone."""
+    """Build one of our criterions as fairseq does; without options it has no terms."""
     name += "_with_diversity"
     if name.startswith("label"):
         options.setdefault("label_smoothing", 0.1)
@@ -96,7 +96,7 @@ def run(criterion, model, batch, **given):
 
 
 def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Every value from the literal oracles, layers averaged, components added; and its loss."""
+    """Return values and loss from the slow references: means over layers, sums over components."""
 
     def mask(s, state):
         return getattr(s, MASKS[state] + "_padding_mask")
@@ -122,7 +122,7 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
         )
 
     def srip(s):
-        """Eigenvalues of V^T V - I at each position, by autograd."""
+        """Spectral norm of V^T V - I at each position, by eigenvalues."""
         rows = reference_diversity.real_rows(s.values, s.key_padding_mask)
         rows = torch.stack(rows, dim=1)  # (N, H, D)
         gap = rows @ rows.transpose(1, 2) - torch.eye(rows.size(1))
@@ -155,7 +155,7 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
 
 
 def in_batch(of_layer, method, head_states, options, size):
-    """The logged value, and what it adds to the mean loss: component by component."""
+    """Return the logged value and its share of the mean loss, by component."""
     weight = float(options.get(f"{method}_weight", 1.0))
     on = options.get(f"{method}_on", ",".join(COMPONENTS)).split(",")
     value = loss = 0.0
@@ -177,7 +177,7 @@ def in_batch(of_layer, method, head_states, options, size):
 @pytest.mark.parametrize("name", CASES)
 def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_terms(name, case):
     options, (build, make_batch) = OPTIONS[case], CASES[name]
-    if "adaptive" in name or name == "cross_entropy":  # language models have one component
+    if "adaptive" in name or name == "cross_entropy":  # a language model has one component
         options = {k: "decoder" if k.endswith("_on") else v for k, v in options.items()}
     model, batch = build().double(), make_batch()
     loss, size, log, grads = run(criterion(name, **options), model, batch)
@@ -193,8 +193,8 @@ def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_ter
     added = {f"{prefix}/{name}" for prefix in ("term", "term_size") for name in names}
     assert log.keys() - plain_log.keys() == added
     for key, (value, _) in values.items():
-        # fairseq's softmax and layer norms round to float32
-        assert not log[f"term/{key}"].requires_grad, "a log holds no graph"
+        # fairseq computes softmax and layer norms in float32
+        assert not log[f"term/{key}"].requires_grad, "logged values have no graph"
         assert float(log[f"term/{key}"]) == pytest.approx(size * float(value), rel=1e-6), key
     torch.testing.assert_close(loss, expected.detach(), rtol=1e-6, atol=0)
     for parameter, grad in zip(model.parameters(), grads, strict=True):
@@ -222,7 +222,7 @@ def test_samples_are_drawn_in_training_and_not_in_validation():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_every_term_is_logged_under_its_name_however_small():
+def test_every_term_is_logged_without_rounding_to_zero():
     model, batch = build_ours().eval(), toy_batch()
     everything = criterion(**{**OPTIONS["all"], "hsic_normalization": "mean"}).eval()
     with torch.no_grad():
@@ -237,7 +237,7 @@ def test_every_term_is_logged_under_its_name_however_small():
     for name in ("disagreement_output", "hsic", "orthogonality", "orthogonality_cosine"):
         mean = sum(float(log["term/" + name]) for log in logs) / sizes
         assert mean != 0 and float(logged[name]) == pytest.approx(mean, rel=1e-5)
-    with metrics.aggregate(new_root=True) as in_turn:  # as over the updates of an epoch
+    with metrics.aggregate(new_root=True) as in_turn:  # as in the updates of an epoch
         for log in logs:
             type(everything).reduce_metrics([log])
     shown = in_turn.get_smoothed_values()
@@ -245,7 +245,7 @@ def test_every_term_is_logged_under_its_name_however_small():
         assert float(shown[name]) == pytest.approx(float(logged[name]), rel=1e-5)
 
 
-def test_only_states_of_active_terms_are_asked_for():
+def test_only_states_of_active_terms_are_requested():
     def wanted(**options):
         return DiversityTerms.from_config(DiversityConfig(**options)).wanted
 
@@ -256,8 +256,8 @@ def test_only_states_of_active_terms_are_asked_for():
     assert wanted(disagreement="output", hsic_weight=1.0) == ("outputs",)
 
 
-def test_states_are_asked_of_the_components_of_a_term_only():
-    """Explicit weights cost more than fused attention."""
+def test_states_are_requested_only_from_a_terms_components():
+    """Attention that returns weights is slower."""
     term = criterion(disagreement="position", disagreement_on="encoder", hsic_weight=1e-7)
     expected = {"encoder": ("weights", "outputs"), "cross": ("outputs",), "decoder": ("outputs",)}
     asked = term.diversity.wanted_of(build_ours().heads)
@@ -280,7 +280,7 @@ def test_states_are_asked_of_the_components_of_a_term_only():
 
 
 @pytest.mark.parametrize("none", [{"encoder_layers": 0}, {"encoder_layerdrop": 0.999}])
-def test_a_side_without_layers_adds_nothing_to_what_is_logged(none):
+def test_a_component_without_layers_adds_nothing(none):
     model, batch = build_ours(**none).train(), toy_batch()
     both, rest = (
         criterion(disagreement="output", disagreement_on=on)(model, batch)[2]
@@ -290,7 +290,7 @@ def test_a_side_without_layers_adds_nothing_to_what_is_logged(none):
 
 
 @pytest.mark.parametrize("options", [{}, {"disagreement": "output"}])
-def test_an_adaptive_softmax_wants_its_own_loss(options):
+def test_an_adaptive_softmax_needs_the_adaptive_loss(options):
     model = build_lm(**ADAPTIVE)
     with pytest.raises(ValueError, match="--adaptive-softmax-cutoff: goes with --criterion adap"):
         criterion("cross_entropy", **options).check_model(model)
@@ -301,7 +301,7 @@ def test_an_adaptive_softmax_wants_its_own_loss(options):
 
 @pytest.mark.parametrize("option", ["disagreement", "hsic_weight", "orthogonality_weight"])
 def test_a_model_with_one_head_is_refused(option):
-    """On any component that the term applies to; without a term one head is as good as another."""
+    """In any component of the term; without terms one head is allowed."""
     value = "output" if option == "disagreement" else "1.0"
     one = build_ours(decoder_attention_heads=1)
     message = f"--{option.replace('_', '-')}: heads are .* cross .* --decoder-attention-heads 2 or"
@@ -315,16 +315,22 @@ def test_a_model_with_one_head_is_refused(option):
         criterion("cross_entropy", **{option: value}).check_model(lm)
 
 
-def test_weights_may_be_numbers_in_yaml_and_in_older_checkpoints():
+def test_weights_may_be_numbers_or_text():
     written = {"disagreement": "output", "disagreement_weight": 0.5, "hsic_weight": 1e-7}
     config = merge_with_parent(DiversityConfig(), OmegaConf.create(written))
     assert [t.weight for t in DiversityTerms.from_config(config).terms] == [0.5, 1e-7]
-    off = {"hsic_weight": 0, "orthogonality_weight": 0.0, "disagreement_weight": 1}  # the defaults
+    off = {
+        "hsic_weight": 0,
+        "orthogonality_weight": 0.0,
+        "disagreement_weight": 1,
+    }  # default values
     config = merge_with_parent(DiversityConfig(), OmegaConf.create(off))
-    assert not DiversityTerms.from_config(config).terms, "and none of them an idle option"
+    assert not DiversityTerms.from_config(config).terms, (
+        "defaults are not reported as without effect"
+    )
     given = {**OUTPUT, "disagreement_weight": "0"}
     (term,) = DiversityTerms.from_config(DiversityConfig(**given)).terms
-    assert term.weight == 0, "but disagreement is logged"
+    assert term.weight == 0, "disagreement is logged"
 
 
 OUTPUT = {"disagreement": "output"}

@@ -1,4 +1,4 @@
-"""The translation criterion: fairseq's with nothing on, mean loss + weight * term with."""
+"""The translation criterion: fairseq's loss, plus weighted terms."""
 
 from functools import partial
 
@@ -15,9 +15,9 @@ ours = partial(criterion, label_smoothing=0.0, token_loss="auto")  # the default
 @pytest.mark.parametrize("sentence_avg", [False, True])
 @pytest.mark.parametrize("accuracy", [False, True])
 @pytest.mark.parametrize("weight", [None, 0.0], ids=["off", "weight-0"])
-def test_without_a_term_it_is_fairseqs(weight, accuracy, sentence_avg):
+def test_without_terms_the_loss_is_fairseqs(weight, accuracy, sentence_avg):
     model, batch = build_ours(), toy_batch()
-    extra = {"token_loss": "stock"}  # fused is equal to rounding only
+    extra = {"token_loss": "stock"}  # the fused loss differs by rounding
     if weight is not None:
         extra |= {"disagreement": "output", "disagreement_weight": 0.0}
     extra |= {"sentence_avg": sentence_avg, "report_accuracy": accuracy}
@@ -32,7 +32,7 @@ def test_without_a_term_it_is_fairseqs(weight, accuracy, sentence_avg):
 @pytest.mark.parametrize("how", ["stock", "auto"])
 @pytest.mark.parametrize("prefix", [1, 3, 6])
 def test_tokens_of_an_ignored_prefix_do_not_count(prefix, how):
-    """Fairseq's loss is right, but it is divided by the number of all tokens."""
+    """Fairseq divides the loss by the number of all tokens."""
     model, batch = build_ours(), toy_batch(target_lengths=(4, 6, 2))
     tokens = [max(length - prefix, 0) for length in (4, 6, 2)]
     loss, size, log, _ = run(ours(ignore_prefix_size=prefix, token_loss=how), model, batch)
@@ -41,7 +41,7 @@ def test_tokens_of_an_ignored_prefix_do_not_count(prefix, how):
     assert size == log["sample_size"] == log["ntokens"] == max(sum(tokens), 1)
 
 
-def test_losses_per_token_carry_no_term():
+def test_unreduced_losses_contain_no_terms():
     model, batch = build_ours(), toy_batch()
     per_token = run(ours(label_smoothing=0.1, disagreement="output"), model, batch, reduce=False)
     stock = run(LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1), model, batch, reduce=False)

@@ -1,4 +1,4 @@
-"""The script beside a model of CTranslate2's; the conversion is tested in integration/."""
+"""The script in an exported CTranslate2 model. Conversion is tested in integration/."""
 
 import unicodedata
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_translate_script_tokenises_and_detokenises_like_the_data(options, tmp_p
     (tmp_path / "codes").write_text(CODES)
     source, target = side(model=tmp_path / "codes", **options), side("en", **options)
     made = text_options(source, target, (1024, 100))
-    assert made["longest_target"] == 99, "more the decoder has no positions for"
+    assert made["longest_target"] == 99, "the decoder has no more positions"
     encode, decode = plain_text.encoder(made), plain_text.decoder(made)
     for line in ("Der Mann „läuft“ hin-her.", " it\u2019s\tZu\u0308rich, & so", ""):
         assert encode(line) == source.encode()(line).split()

@@ -1,4 +1,4 @@
-"""Export to transformers: equal logits and subwords, or an error in one line."""
+"""Export to transformers: equal logits and subwords."""
 
 import json
 import unicodedata
@@ -98,7 +98,7 @@ LINES = [line for lines in SENTENCES.values() for line in lines]
 
 @pytest.fixture
 def pieces(tmp_path):
-    """One side of raw text in all scripts, its dictionary, and a folder of data."""
+    """A data folder of raw text in all scripts."""
     write_lines(tmp_path / "text", [unicodedata.normalize("NFC", line) for line in LINES])
     model = tmp_path / "sentencepiece.model"
     subwords.learn_pieces([tmp_path / "text"], model, 2000)

@@ -1,1 +1,1 @@
-"""Tests of the fixes."""
+"""Tests of the patches of fairseq."""

@@ -1,4 +1,4 @@
-"""The reader of literals: the values of ``eval`` where they are plain, and nothing else."""
+"""The replacement of ``eval`` for options in checkpoints: literals only."""
 
 import pytest
 
@@ -41,7 +41,7 @@ REFUSED = [
 @pytest.mark.parametrize("text", PLAIN)
 def test_equals_eval_on_plain_values(text):
     found = evaluate_option(text)
-    assert found == eval(text.strip())  # the oracle; every text stands above
+    assert found == eval(text.strip())  # the reference; all texts are listed above
     assert type(found) is type(eval(text.strip()))
 
 

@@ -1,4 +1,4 @@
-"""What fairseq needs on today's torch: safe loading first, and the other fixes."""
+"""Safe loading, and other patches that fairseq needs with current torch."""
 
 import argparse
 import importlib
@@ -66,7 +66,7 @@ def test_complete_file_that_fails_to_load_is_not_called_truncated(tmp_path):
 
 @contextmanager
 def full_disk(size: int):
-    """No file of this process can grow beyond ``size`` bytes: writing fails there."""
+    """Make writing beyond ``size`` bytes fail in this process."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -135,7 +135,7 @@ class Samples(FairseqDataset):
 @pytest.mark.parametrize("task", ["translation", "exact_translation", "sentence_classification"])
 @pytest.mark.parametrize("count", [3, 8, 10])
 def test_all_examples_are_read_and_other_batches_unchanged(task, count):
-    """Whatever the subset is called: fairseq's Trainer asks for it in a way of its own."""
+    """Fairseq's Trainer requests the training subset by a different call."""
     task = TASK_REGISTRY[task].__new__(TASK_REGISTRY[task])
     FairseqTask.__init__(task, None)
     settings = {"max_tokens": 100, "required_batch_size_multiple": 8}
@@ -238,7 +238,7 @@ def test_remaining_updates_are_logged_and_not_exceeded(updates, epochs, said, tm
     wanted = trainer.cfg.optimization
     wanted.max_update, wanted.max_epoch = updates, epochs
     checkpoint_utils.load_checkpoint(config, trainer)
-    assert (wanted.max_epoch == -1) == ("nothing" in said), "fairseq's loop is not entered"
+    assert (wanted.max_epoch == -1) == ("nothing" in said), "no training loop is started"
     assert [said in line for line in caplog.messages].count(True) == 1
 
 
@@ -317,7 +317,7 @@ def test_resumed_run_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(resuming, "check_same_run", lambda *words: compared.append(words[:3]) or [])
     checkpoint_utils.load_checkpoint(config, trainer)
     assert compared == [(last, saved, trainer.cfg)]
-    read[0] = "another.pt"  # of an evaluation, say
+    read[0] = "another.pt"  # another program, such as an evaluation
     checkpoint_utils.load_checkpoint(config, trainer)
     assert len(compared) == 1
 
@@ -328,7 +328,7 @@ def test_validation_parses_its_options_without_a_task(monkeypatch):
     parsed = options.parse_args_and_arch(options.get_validation_parser())
     assert (parsed.task, parsed.data) == ("translation", "bin")
     given = options.parse_args_and_arch(options.get_validation_parser(), suppress_defaults=True)
-    assert not hasattr(given, "task"), "only what is given is put over the checkpoint's"
+    assert not hasattr(given, "task"), "only given options override the checkpoint's"
 
 
 @pytest.mark.parametrize(

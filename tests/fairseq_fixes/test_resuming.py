@@ -1,4 +1,4 @@
-"""Going on from a checkpoint: the place in the epoch."""
+"""Resuming a run: the position in the epoch."""
 
 import copy
 import logging
@@ -16,7 +16,7 @@ from diverse_mha.fairseq_fixes.resuming import resume_position
 
 
 class Numbers(FairseqDataset):
-    """Whose batches are the numbers in them."""
+    """A data set of numbers; a batch is a list of them."""
 
     def __getitem__(self, index):
         return index
@@ -26,14 +26,14 @@ class Numbers(FairseqDataset):
 
 
 def iterators(processes):
-    """Those of every process; each batch is one number."""
+    """Return the epoch iterators of all processes; each batch is one number."""
     batches = [[number] for number in range(24)]
     kept = {"dataset": Numbers(), "collate_fn": torch.tensor, "batch_sampler": batches}
     return [EpochBatchIterator(**kept, num_shards=processes, shard_id=n) for n in range(processes)]
 
 
 def saved(processes, batches, cfg=True):
-    """A checkpoint, and the numbers that it has behind it."""
+    """Return a checkpoint and the numbers read before it."""
     read = []
     for iterator in iterators(processes):
         epoch = iterator.next_epoch_itr()
@@ -50,7 +50,7 @@ def config(processes, update_freq, **more):
 
 
 def rest(state, processes, update_freq):
-    """The numbers that are read by as many processes as there are now."""
+    """Return the numbers that the processes read after resuming."""
     note_processes(state)
     read = []
     for iterator in iterators(processes):
@@ -67,12 +67,12 @@ def test_resume_with_other_process_count_keeps_the_position(before, batches, now
 
 
 def test_resumed_update_starts_at_its_first_batch(caplog):
-    """Else, at the end of an epoch, there can be none to begin with, and fairseq fails."""
+    """Otherwise an update may have no batches at the end of an epoch, and fairseq fails."""
     caplog.set_level(logging.INFO)
     state, read = saved(2, 5)
     assert sorted(set(read + rest(state, 1, [7, 4]))) == list(range(24))
     assert len(rest(state, 1, [7, 4])) == 17 and len(rest(state, 1, [4, 7])) == 16
-    assert len(rest(saved(1, 3)[0], 1, [2])) == 22, "of a larger update"
+    assert len(rest(saved(1, 3)[0], 1, [2])) == 22, "an update has more batches now"
     assert caplog.messages[0] == (
         "processes: 2 in the checkpoint, now 1; each continues after 7 batches of the epoch, not 5"
     )
@@ -81,7 +81,7 @@ def test_resumed_update_starts_at_its_first_batch(caplog):
 def test_checkpoint_without_process_count_is_not_rescaled():
     state, _ = saved(2, 5, cfg=False)
     assert len(rest(state, 1, [1])) == 24 - 5
-    note_processes({"model": {}})  # nor is one without a place refused
+    note_processes({"model": {}})  # a checkpoint without a position is accepted
 
 
 def test_other_batches_are_refused_within_an_epoch():

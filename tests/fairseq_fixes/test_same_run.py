@@ -1,4 +1,4 @@
-"""A training that goes on is the one that was begun, or is refused; what else changed is said."""
+"""Resuming with options of another run is refused; other changes are logged."""
 
 import pytest
 
@@ -34,7 +34,7 @@ UNLIKE = {**LIKE, "disagreement_on": "encoder,decoder"}
             {"criterion": {**LIKE, "hsic_weight": 1e-7, "newer": 1}},
             "--hsic-weight 0.0, .* now 1e-07",
         ),
-        # fairseq puts the suffix into what it is given.
+        # fairseq adds the suffix to the path.
         (
             {"model": {"drophead": 0.0}},
             f"--drophead 0.1, .* or, to continue .* --restore-file run/{LAST}$",
@@ -57,7 +57,7 @@ def test_resume_with_changed_options_is_refused(changed, named):
 def test_resume_without_the_terms_plugin_is_refused(off):
     begun = {"common": {"seed": 1}, "criterion": {**TERMS_SAVED, "balance_weight": off}}
     now = {**SAVED, "criterion": {**TERMS_SAVED}}
-    check_same_run("run/checkpoint_last.pt", begun, now, OWN)  # a term that is off
+    check_same_run("run/checkpoint_last.pt", begun, now, OWN)  # a term with weight 0
     begun["criterion"]["balance_weight"] = "0.5"
     with pytest.raises(UserError, match="--balance-weight 0.5, which is no longer registered"):
         check_same_run("run/checkpoint_last.pt", begun, now, OWN)
@@ -118,7 +118,7 @@ ALIKE = {
 
 
 def changed(tmp_path, group, options, checkpoint=()):
-    """The options of a run, and those with which it is started again."""
+    """Return the options of a run, and those it is resumed with."""
     now = RUN | {group: RUN[group] | dict(options)}
     now["checkpoint"] = now["checkpoint"] | dict(checkpoint)
     found = []

@@ -1,4 +1,4 @@
-"""fairseq's diverse beam search."""
+"""Diverse beam search of fairseq."""
 
 import torch
 from fairseq.search import DiverseBeamSearch
@@ -7,7 +7,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from tests.toy import build_ours, toy_batch
 
 
-def test_diverse_beams_take_sentences_of_any_numbers():
+def test_diverse_beam_search_accepts_any_batch_size():
     model, batch = build_ours(), toy_batch(source_lengths=(5, 3, 4, 9))
     model.eval()
     words = model.decoder.dictionary

@@ -1,4 +1,4 @@
-"""The checkpoint to start from: looked for where fairseq would open it, and nowhere else."""
+"""The checkpoint that a training starts from."""
 
 from dataclasses import make_dataclass
 
@@ -61,13 +61,13 @@ def test_missing_checkpoint_to_start_from_is_refused(case, folder):
         assert not trainer.load_checkpoint.called
         return
     _, path = check_start("run", **options, suffix=suffix)
-    checkpoint_utils.load_checkpoint(config, trainer)  # fairseq's, behind ours
-    assert trainer.load_checkpoint.call_args.args[0] == path, "this is what fairseq opens"
+    checkpoint_utils.load_checkpoint(config, trainer)  # patched fairseq
+    assert trainer.load_checkpoint.call_args.args[0] == path, "fairseq opens this path"
     assert (folder / path).exists() == (case not in ("nothing-given", "last-of-a-part"))
 
 
 def test_plugin_options_count_as_method_options(monkeypatch):
-    """It registers when all of ours is imported."""
+    """A plugin registers after our modules are imported."""
     for registry, which in ((TERMS, criterion()), (AGGREGATION, build_ours())):
         options = make_dataclass("Options", [("mine_start", float, option(1.0, "of mine"))])
         before = which.method_options

@@ -15,7 +15,7 @@ from tests.fairseq_fixes.training import training
 
 @pytest.fixture
 def run(tmp_path):
-    """The trainer of a run that saves to a folder, and its epochs: 2 are complete."""
+    """A stand-in for the trainer of a run, and its epochs: 2 are complete."""
     config, trainer = training(tmp_path)
     trainer.cfg.checkpoint = config
     trainer.cfg.optimization.stop_time_hours = 0
@@ -41,14 +41,14 @@ def test_a_start_and_a_checkpoint_are_recorded(run, tmp_path):
     assert json.loads((tmp_path / "status.json").read_text()) == content
     trainer.get_num_updates.return_value = 9
     checkpoint_utils.load_checkpoint(config, trainer)
-    assert read_status(tmp_path).finished, "given again"
+    assert read_status(tmp_path).finished, "resumed"
 
 
 @pytest.mark.parametrize(
     ("stopped", "updates", "hours", "max_epoch", "finished"),
     [
-        (False, 4, 0, 3, False),  # an epoch within the training
-        (False, 4, 0, 2, True),  # the last one
+        (False, 4, 0, 3, False),  # an epoch before the last
+        (False, 4, 0, 2, True),  # the last epoch
         (False, 4, 0, 0, False),
         (True, 9, 0, 0, True),  # --max-update
         (True, 9, 2, 0, True),
@@ -88,7 +88,7 @@ def test_divergence_is_recorded(run, tmp_path):
     assert read_status(tmp_path) == Status(5, 2, diverged=True)
 
 
-def test_other_processes_and_runs_without_checkpoints_write_nothing(run, tmp_path):
+def test_only_the_first_process_of_a_run_with_checkpoints_writes_a_status(run, tmp_path):
     trainer, epochs = run
     trainer.is_data_parallel_master = False
     status.record(trainer, epochs)
@@ -97,7 +97,7 @@ def test_other_processes_and_runs_without_checkpoints_write_nothing(run, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_fairseqs_function_of_an_epoch_is_patched_once(monkeypatch):
+def test_fairseqs_train_function_is_patched_once(monkeypatch):
     module = SimpleNamespace(train=lambda *_: ([], False), validate_and_save=None)
     monkeypatch.setitem(sys.modules, "fairseq_cli.train", module)
     status.record_ends()

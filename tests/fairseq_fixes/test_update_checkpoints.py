@@ -1,4 +1,4 @@
-"""Checkpoints of updates are kept where an epoch ends."""
+"""Checkpoints of updates at the end of an epoch."""
 
 from unittest import mock
 
@@ -12,7 +12,7 @@ from tests.fairseq_fixes.training import training
 
 
 def save(cfg, trainer, epoch, updates, *, ends):
-    """Save as a training does after an update, with a trainer that writes its number."""
+    """Save a checkpoint as a training does after an update."""
     epochs = mock.MagicMock(epoch=epoch)
     epochs.end_of_epoch.return_value = ends
     trainer.get_num_updates.return_value = updates

@@ -1,4 +1,4 @@
-"""A stand-in for fairseq's trainer when a training is to begin."""
+"""A stand-in for fairseq's trainer at the start of a training."""
 
 import argparse
 from unittest import mock
@@ -8,7 +8,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 
 
 def training(folder, **checkpoint):
-    """Return the options of checkpoints, and a trainer that finds none to go on from."""
+    """Return the options of checkpoints, and a trainer that finds no checkpoint."""
     trainer = mock.MagicMock(checkpoint_suffix="", is_data_parallel_master=True)
     trainer.load_checkpoint.return_value = None
     trainer.get_model.return_value = torch.nn.Identity()

@@ -1,1 +1,1 @@
-"""What a GPU must give: the results of the CPU."""
+"""Results on a GPU equal those on the CPU."""

@@ -1,4 +1,4 @@
-"""Tiny data, and processes that may use the GPU."""
+"""Tiny data, and processes that can use the GPU."""
 
 import multiprocessing
 
@@ -14,7 +14,7 @@ def _forks_lose_cuda() -> bool:
 
 @pytest.fixture(scope="session")
 def data(miniatures):
-    """Data folders of every task; and processes made anew where forked ones may not use CUDA."""
+    """Data folders of every task. Processes are spawned if forked ones could not use CUDA."""
     if children.call(_forks_lose_cuda):
         children._CONTEXT = multiprocessing.get_context("spawn")
     return miniatures

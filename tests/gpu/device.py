@@ -1,11 +1,11 @@
-"""The device under test, and how far it may be from the CPU.
+"""The device under test, and its permitted deviation from the CPU.
 
 ``DIVERSE_MHA_TEST_DEVICE=cpu pytest -m gpu`` runs every line of these tests without a GPU.
 """
 
 import os
 
-# Asks the driver, not CUDA, whether there is a GPU: CUDA would forbid processes that fork.
+# Asks the driver for a GPU, because forked processes cannot use CUDA once it is initialised.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 import pytest
@@ -18,20 +18,20 @@ MARKS = [
     pytest.mark.skipif(ON_GPU and not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 
-# |found - expected| / |expected|, Euclidean; expected is computed on the CPU in float64 from the
-# same, already rounded, inputs. Rounding to the dtype is 6e-8, 5e-4 and 4e-3; the rest is what
-# some tens of operations one after the other make of it.
+# |found - expected| / |expected|, Euclidean. The expected value is computed on the CPU in float64
+# from the same rounded inputs. A single rounding is 6e-8, 5e-4 or 4e-3; some tens of operations
+# follow each other.
 TOLERANCE = {torch.float32: 5e-5, torch.float16: 5e-3, torch.bfloat16: 5e-2}
 DTYPES = list(TOLERANCE)
 
 
 def name(dtype: torch.dtype) -> str:
-    """Name a dtype in a test's id."""
+    """Return the name of a dtype for a test's id."""
     return str(dtype).removeprefix("torch.")
 
 
 def to_device(value, device=DEVICE, dtype=None):
-    """Copy tensors, nested in dicts and lists, or move a module; floats to a dtype too."""
+    """Copy nested tensors or move a module to the device, floats also to a dtype."""
     if isinstance(value, dict):
         return {key: to_device(item, device, dtype) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -44,7 +44,7 @@ def to_device(value, device=DEVICE, dtype=None):
 
 
 def distance(found, expected) -> float:
-    """Relative Euclidean distance of two lists of tensors, or of two dicts of them, as one."""
+    """Return the relative Euclidean distance of two lists or dicts of tensors."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         found, expected = list(found.values()), list(expected.values())

@@ -1,4 +1,4 @@
-"""CODA's Triton kernel beside float64, in every precision; the form in chunks without a GPU."""
+"""CODA's Triton kernel against float64 (without a GPU, the network in chunks)."""
 
 import pytest
 import torch
@@ -8,8 +8,8 @@ from tests.gpu.device import DEVICE, MARKS, ON_GPU, distance, name
 from tests.methods.coda.test_triton_kernel import example
 
 pytestmark = MARKS
-# Rounding changes signs at the kinks of the hidden layers. In float32 that is one of ten million
-# numbers, which one of the lengths may meet.
+# Rounding may change a sign at the kinks of hidden layers. In float32 that happens to one of ten
+# million numbers, so one of the lengths may meet it.
 LIMIT = {torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 0.15}
 ONE_SIGN = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 0.15}
 LENGTHS = [(1, 1), (1, 2), (15, 16), (17, 63), (63, 17), (65, 127), (200, 200), (511, 130)]
@@ -41,7 +41,7 @@ def run(network, logits, previous, along, masked, parameters):
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("heads", [8, 4, 16, 2, 6, 12])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16], ids=name)
-def test_the_kernel_is_the_straight_form(dtype, heads, mask, record_property):
+def test_the_kernel_equals_plain_torch(dtype, heads, mask, record_property):
     worst = {"kernel": [], "in chunks": []}
     for queries, keys in LENGTHS:
         module, parameters, drawn = example(heads, 2, queries, keys, dtype)
@@ -52,12 +52,14 @@ def test_the_kernel_is_the_straight_form(dtype, heads, mask, record_property):
         straight = module(*exact, masked)
         leaves = [*exact, *module.network.flat_parameters()]
         wanted = [straight, *torch.autograd.grad(straight, leaves, along.double())]
-        if masked is not None:  # what is masked is never read
+        if masked is not None:  # masked values are never read
             logits = logits.masked_fill(masked, float("nan"))
             previous = previous.masked_fill(masked, float("inf"))
         given = logits, previous, along, masked, parameters
         found = run(kernel(), *given)
-        assert all(map(torch.equal, found, run(kernel(), *given))), "repeated, other bits"
+        assert all(map(torch.equal, found, run(kernel(), *given))), (
+            "a repetition gives the same bits"
+        )
         for key, of in (("kernel", found), ("in chunks", run(ChunkedNetwork, *given))):
             apart = [distance([a], [b]) for a, b in zip(of, wanted, strict=True)]
             worst[key].append(max(apart))

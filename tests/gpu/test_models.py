@@ -1,4 +1,4 @@
-"""A training step of every model and method with all terms, and beam search, as on the CPU."""
+"""Training steps of every model and method with all terms, and beam search."""
 
 import pytest
 import torch
@@ -25,9 +25,9 @@ TERMS = {
     "hsic_weight": 0.1,
     "orthogonality_weight": 0.1,
 }
-# Sentences of one length, of several, and with columns of padding.
+# Equal lengths, different lengths, and extra columns of padding.
 BATCHES = [([6, 6, 6], 0), ([5, 3, 4, 1], 0), ([5, 3, 4], 3), ([9], 0)]
-# A model is some tens of operations one after the other, each of which rounds.
+# A model has some tens of successive operations, and each rounds.
 STEP_TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-2, torch.bfloat16: 2e-1}
 
 
@@ -39,7 +39,7 @@ def model_of(family, method):
 
 
 def step(family, model, sample, learning_rate=0.1):
-    """Return loss and terms, gradients, and what an optimiser made of the parameters."""
+    """Return loss and terms, gradients, and parameters after a step."""
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
     loss, size, log = families.criterion(family, TERMS)(model.train(), sample)
     (loss / size).backward()
@@ -52,7 +52,7 @@ def step(family, model, sample, learning_rate=0.1):
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("family", SIDES)
-def test_a_training_step_equals_the_cpus(family, method, dtype, record_property):
+def test_a_training_step_equals_that_on_the_cpu(family, method, dtype, record_property):
     apart = {"values": 0.0, "gradients": 0.0, "parameters": 0.0}
     for sizes, padding in BATCHES:
         sample = families.batch(family, sizes, padding)
@@ -70,7 +70,7 @@ def test_a_training_step_equals_the_cpus(family, method, dtype, record_property)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_beam_search_equals_the_cpus(method, record_property):
+def test_beam_search_equals_that_on_the_cpu(method, record_property):
     model = model_of("translation", method).float().eval()
     sample = toy.toy_batch([9, 5, 7, 2, 6], [3, 3, 3, 3, 3])
     expected = toy.beam_search(model, sample)
@@ -83,4 +83,4 @@ def test_beam_search_equals_the_cpus(method, record_property):
         scores = [[float(one["score"]) for one in side] for side in (ours, theirs)]
         apart = max(apart, *(abs(a - b) for a, b in zip(*scores, strict=True)))
     record_property("scores", apart)
-    assert apart < 1e-5  # nats a token
+    assert apart < 1e-5  # nats for each token

@@ -1,4 +1,4 @@
-"""Every operation, values and gradients, in every precision: those of the CPU in float64."""
+"""Values and gradients of every operation in every precision, against float64 on the CPU."""
 
 import pytest
 import torch
@@ -23,18 +23,18 @@ from tests.gpu.device import DEVICE, DTYPES, MARKS, ON_GPU, TOLERANCE, distance,
 
 pytestmark = MARKS
 B, H, T, D = 4, 8, 30, 16
-# Numbers of votes at a time: a full chunk, which is compiled, has fewer than B T tokens.
+# Votes of a chunk: fewer than B T tokens, so that full chunks are compiled.
 CHUNK = 12_288
 MASK = torch.arange(T)[None, :] >= torch.tensor([T, 12, 0, 1])[:, None]  # True = padding
 
 
 @pytest.fixture(autouse=True)
 def compiled_routing(monkeypatch):
-    """Let the routing's compiled form run, which takes chunks that are nearly full."""
+    """Make routing use compiled code, which needs nearly full chunks."""
     monkeypatch.setattr(backend, "DEVICE_CHUNK", CHUNK)
     monkeypatch.setattr(backend, "_failed", set())
     yield
-    assert not backend._failed, "the routing fell back to its plain form"
+    assert not backend._failed, "routing ran uncompiled"
 
 
 def heads(generator):
@@ -42,7 +42,7 @@ def heads(generator):
 
 
 def padded_heads(generator):
-    """Heads in which padding holds NaN: whoever reads it shows it."""
+    """Return heads with NaN at padded positions, which must not be read."""
     return heads(generator).masked_fill(MASK[:, None, :, None], float("nan"))
 
 
@@ -69,7 +69,7 @@ def word_loss(x, mask):
 
 
 def module(make):
-    """Make an operation of a module; its parameters are drawn on the CPU."""
+    """Return an operation that builds a module with parameters drawn on the CPU."""
 
     def operation(x, mask):
         torch.manual_seed(1)
@@ -120,7 +120,7 @@ OPERATIONS = {
 def value_and_gradient(operation, x, mask):
     x = x.detach().requires_grad_()
     value = operation(x, mask)
-    # Not a plain sum: that of a softmax or of a normalised output has no gradient.
+    # Weighted, because plain sums of softmax or normalised outputs have no gradient.
     wave = torch.linspace(-1, 1, value.numel(), device=x.device).view_as(value)
     (value.to(wave.dtype) * wave if value.ndim else value).sum().backward()
     return value.detach(), x.grad
@@ -128,7 +128,7 @@ def value_and_gradient(operation, x, mask):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_operation_equals_the_cpus(operation, dtype, record_property):
+def test_an_operation_equals_that_on_the_cpu(operation, dtype, record_property):
     draw, function = OPERATIONS[operation]
     x = draw(torch.Generator().manual_seed(3)).to(dtype)
     expected = value_and_gradient(function, x.double(), MASK)
@@ -148,7 +148,7 @@ def test_drophead_keeps_whole_heads_and_scales_them(dtype):
     assert torch.equal(kept, torch.where(whole[:, :, None, None], 2 * x, 0))
 
 
-def test_samples_come_from_the_generator_of_the_device():
+def test_random_samples_come_from_the_devices_generator():
     torch.manual_seed(0)
     cpu = torch.get_rng_state()
     first = sample_positions(None, (4, 30), 10, training=True, device=DEVICE)
@@ -159,8 +159,8 @@ def test_samples_come_from_the_generator_of_the_device():
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
-def test_a_gpu_takes_the_cascades_kernel(dtype):
-    """Where it does not run, the network goes in chunks with a warning: a test must say so."""
+def test_a_gpu_uses_the_cascades_kernel(dtype):
+    """Without it the network would run in chunks, with only a warning."""
     parameters = [p.to(DEVICE, dtype) for p in build_cascade("mlp", H).network.flat_parameters()]
     logits = torch.zeros(B, H, T, T, device=DEVICE, dtype=dtype)
     chosen = network_function(logits, None, parameters).__name__

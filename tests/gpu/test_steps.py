@@ -1,4 +1,4 @@
-"""What a training step costs beside its arithmetic: waits of the host."""
+"""Synchronisation of host and GPU in a training step."""
 
 import traceback
 import warnings
@@ -22,18 +22,18 @@ from tests.gpu.device import DEVICE, MARKS, ON_GPU, to_device
 
 pytestmark = MARKS
 SHAPE = {
-    # Stock waits once a layer, so models have as many as real ones.
+    # Stock waits once in each layer, so models are as deep as real ones.
     "translation": replace(SHAPES["tiny"], embed_dim=32, ffn_embed_dim=64, layers=6),
     "lm": LanguageModelShape(32, 64, 2, 4, vocabulary=200, batch_tokens=200, mean_length=20),
 }
-# Operations whose result has a size, or a place on the host, that only their values decide.
+# Operations whose output size depends on values, or whose output is on the host.
 WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "unique_dim", "_unique2", "equal"}
-# Does so on the CPU alone.
+# Waits on the CPU only.
 CPU_ONLY = str(Path(cosine.__file__))
 
 
 class Waits(TorchDispatchMode):
-    """Counts the operations for which the host waits on a GPU; works on any device."""
+    """Counts operations for which the host would wait for a GPU; works on any device."""
 
     def __init__(self):
         super().__init__()
@@ -55,7 +55,7 @@ def _looks_at_the_device() -> bool:
 
 
 def waits_of(family, name) -> int:
-    """Count the waits of one training step, after one that is not counted."""
+    """Return the waits of the second training step."""
     shape = SHAPE[family]
     variant = variants_of(shape)[name]
     task = stand_in_task(shape.vocabulary)
@@ -79,7 +79,7 @@ def waits_of(family, name) -> int:
 
 
 @pytest.mark.parametrize("family", SHAPE)
-def test_the_host_waits_no_more_than_in_fairseqs_own_step(family, record_property, monkeypatch):
+def test_the_host_waits_no_more_often_than_in_stock_fairseq(family, record_property, monkeypatch):
     as_on_a_gpu = partial(fused_label_smoothed_loss, may_wait=False)
     monkeypatch.setattr(token_loss, "fused_label_smoothed_loss", as_on_a_gpu)
     found = {name: waits_of(family, name) for name in variants_of(SHAPE[family])}

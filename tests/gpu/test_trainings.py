@@ -1,4 +1,4 @@
-"""Short trainings through fairseq's own command: resumed, and in half precision."""
+"""Short trainings by fairseq-train: resumed, and in half precision."""
 
 import os
 from functools import partial
@@ -15,23 +15,23 @@ from tests.reliability import resume, runs
 from tests.reliability.children import Child
 
 pytestmark = MARKS
-SECONDS = 300  # for a training of a few updates
+SECONDS = 300  # seconds for a training of a few updates
 HALF = ["--fp16"] if ON_GPU else runs.HALF["fp16"]
 ARCHITECTURES = list(runs.RUNS)
 
 
 def train(words: list[str], deterministic: bool) -> None:
-    """Train as ``fairseq-train`` does, in a process of its own."""
+    """Run ``fairseq-train`` in a new process."""
     if deterministic:
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-        # Operations without such a kernel warn; whether they matter is what is tested.
+        # Operations without a deterministic kernel warn; the test shows whether they matter.
         torch.use_deterministic_algorithms(True, warn_only=True)
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     distributed_utils.call_main(convert_namespace_to_omegaconf(args), fairseq_train.main)
 
 
 def start(arch, data, folder, *more, deterministic=True) -> Child:
-    # In one process, however many GPUs there are, unless told otherwise.
+    # One process by default, for any number of GPUs.
     words = runs.words(arch, data, folder, "--distributed-world-size", 1, *more)
     if ON_GPU:
         words.remove("--cpu")
@@ -44,17 +44,17 @@ def finish(child: Child) -> None:
 
 
 def trained(arch, data, folder, *parts, **more) -> dict:
-    """Train up to each of several updates, every time from the checkpoint of the time before."""
+    """Train in several parts, each resumed from the checkpoint of the part before."""
     for updates in parts:
         finish(start(arch, data, folder, "--max-update", updates, **more))
     return resume.load(folder / "checkpoint_last.pt")
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_resumed_run_is_an_uninterrupted_one_bit_for_bit(arch, data, tmp_path, record_property):
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(arch, data, tmp_path, record_property):
     whole = trained(arch, data, tmp_path / "whole", resume.UPDATES)
     parts = trained(arch, data, tmp_path / "parts", 3, resume.UPDATES)
-    if ON_GPU:  # on a CPU there is but one kind of kernels
+    if ON_GPU:  # a CPU has only one kind of kernels
         fast = partial(trained, arch, data, deterministic=False)
         models = [
             fast(tmp_path / "fast", resume.UPDATES)["model"],
@@ -66,7 +66,7 @@ def test_a_resumed_run_is_an_uninterrupted_one_bit_for_bit(arch, data, tmp_path,
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_half_precision_with_loss_scaling_to_the_end_of_an_epoch(
+def test_half_precision_with_loss_scaling_trains_and_validates(
     arch, data, tmp_path, record_property
 ):
     losses = []

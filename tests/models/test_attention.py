@@ -1,4 +1,4 @@
-"""The attention module against fairseq's, on every path."""
+"""Our attention module against fairseq's."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ B, T, S, C, H = 3, 4, 6, 16, 4
 
 
 def pair(**kwargs):
-    """Our module and fairseq's with the same parameters, in float64, at evaluation."""
+    """Return our module and fairseq's with equal parameters, in float64 and evaluation mode."""
     torch.manual_seed(0)
     ours = DiverseAttention(C, H, **kwargs).double()
     kdim = kwargs.pop("kdim", None)
@@ -38,7 +38,7 @@ def key_padding(length=S):
 
 
 def run(module, query, key, *, need="none", padding=None, causal=False, **options):
-    """Run either module in fairseq's layout; what is needed: none, mean or heads of the weights."""
+    """Run either module in fairseq's layout, returning no weights, their mean or all heads."""
     if isinstance(module, DiverseAttention):
         masks = {"key_padding_mask": padding, "causal": causal}
         if causal and padding is not None:
@@ -59,17 +59,17 @@ def run(module, query, key, *, need="none", padding=None, causal=False, **option
 @pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
 @pytest.mark.parametrize("need", ["none", "mean", "heads"])
 @pytest.mark.parametrize("kind", ["self", "causal", "cross", "cross-other-width"])
-def test_equals_stock_in_values_and_gradients(kind, need, padded):
+def test_values_and_gradients_equal_stock(kind, need, padded):
     cross = kind.startswith("cross")
     width = 10 if kind == "cross-other-width" else C
     kwargs = {"encoder_decoder_attention": True} if cross else {"self_attention": True}
     if width != C:
         kwargs["kdim"] = width
     ours, stock = pair(**kwargs)
-    stock.skip_embed_dim_check = True  # keeps fairseq on the path that gives every head
+    stock.skip_embed_dim_check = True  # makes fairseq return every head
     padding = key_padding(S if cross else T)
     if kind == "causal":
-        padding[2] = False  # its first query would see no key: NaN in fairseq
+        padding[2] = False  # the first query would have no key, which gives NaN in fairseq
     call = {
         "padding": padding if padded else None,
         "causal": kind == "causal",
@@ -88,12 +88,12 @@ def test_equals_stock_in_values_and_gradients(kind, need, padded):
         module.zero_grad()
     (output, weights, gradients), (output2, weights2, gradients2) = results
     torch.testing.assert_close(output, output2, rtol=1e-5, atol=1e-6)
-    # rounding of the float32 softmax shows in weights and gradients
+    # fairseq computes the softmax in float32
     torch.testing.assert_close(weights, weights2, check_dtype=False)
     torch.testing.assert_close(gradients, gradients2, rtol=1e-4, atol=1e-5)
 
 
-def test_logits_are_those_before_the_mask_and_values_those_of_stock():
+def test_recorded_logits_are_unmasked_and_values_equal_stock():
     ours, stock = pair(encoder_decoder_attention=True)
     query, key = inputs()
     mask = key_padding()
@@ -105,7 +105,7 @@ def test_logits_are_those_before_the_mask_and_values_those_of_stock():
     torch.testing.assert_close(masked.flatten(0, 1).softmax(-1), logits.softmax(-1))
 
 
-def test_explicit_path_runs_only_when_weights_or_logits_are_wanted(monkeypatch):
+def test_weights_are_computed_only_if_weights_or_logits_are_requested(monkeypatch):
     ours, _ = pair(self_attention=True)
     x = inputs()[0].transpose(0, 1)
     calls = []
@@ -124,8 +124,8 @@ def test_explicit_path_runs_only_when_weights_or_logits_are_wanted(monkeypatch):
     [([0, 1, 2, 4, 5], 5), ([2, 3, 4, 5], 4), ([0, 3, 1, 4, 2, 5], 6), ([5, 3, 4], 1)],
     ids=["one less", "two sentences", "mixed", "a sentence leaves"],
 )
-def test_rows_share_keys_while_they_stay_with_their_sentence(rows, kept_keys):
-    """Beams leave together; sentences that a search repeats may finish one by one."""
+def test_beams_share_the_keys_of_their_sentence(rows, kept_keys):
+    """If only some rows of a sentence remain, keys are no longer shared."""
     ours, _ = pair(encoder_decoder_attention=True)
     query, key = inputs()
     query, key = query.repeat(1, 2, 1), key[:, :2].repeat_interleave(3, dim=1)
@@ -148,7 +148,7 @@ def test_rows_share_keys_while_they_stay_with_their_sentence(rows, kept_keys):
 
 @pytest.mark.parametrize("wanted", [(), ("weights",)], ids=["fused", "explicit"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_a_query_without_any_key_stays_finite(dtype, wanted):
+def test_a_query_without_keys_gives_finite_outputs(dtype, wanted):
     ours = DiverseAttention(C, H, self_attention=True).to(dtype)
     x = (30 * torch.randn(2, T, C)).to(dtype).requires_grad_()
     bias = padding_bias(torch.tensor([[True] * T, [False] * T]), dtype)
@@ -158,7 +158,7 @@ def test_a_query_without_any_key_stays_finite(dtype, wanted):
 
 
 def decode_stepwise(module, query, key, mask, order=None, **kwargs):
-    """Run (T, B, C) queries one at a time through the decoding state."""
+    """Decode (T, B, C) queries step by step with an incremental state."""
     state, outputs = {}, []
     for step in range(query.size(0)):
         if order is not None and step:
@@ -170,7 +170,7 @@ def decode_stepwise(module, query, key, mask, order=None, **kwargs):
     return torch.cat(outputs)
 
 
-def test_padding_of_every_step_is_kept_as_by_stock():
+def test_padding_of_each_step_is_cached_as_in_stock():
     query, _ = inputs()
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[1, 1] = padding[2, 2:] = True
@@ -189,7 +189,7 @@ def test_padding_of_every_step_is_kept_as_by_stock():
     torch.testing.assert_close(results[:T], results[T:], check_dtype=False)
 
 
-# fairseq's module takes it that only beams of a sentence change places.
+# fairseq's module assumes that reordering stays within a sentence.
 @pytest.mark.parametrize(
     "order, beam_size",
     [(None, 1), (None, 3), (torch.tensor([2, 1, 0]), 3)],
@@ -228,13 +228,13 @@ def test_an_empty_batch_gives_an_empty_output(state):
     )
 
 
-def test_refusals_name_the_values():
+def test_errors_have_the_invalid_values():
     with pytest.raises(ValueError, match="unknown component 'encodr'; choose from"):
         check_state_names({"encodr": ("weights",)})
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_bfloat16_takes_the_faster_path_to_the_same_outputs(monkeypatch, causal):
+def test_bfloat16_uses_the_faster_path_with_the_same_outputs(monkeypatch, causal):
     torch.manual_seed(1)
     attention = DiverseAttention(32, 4, self_attention=True).to(torch.bfloat16).eval()
     x = torch.randn(2, 7, 32).to(torch.bfloat16)

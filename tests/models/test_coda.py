@@ -1,4 +1,4 @@
-"""transformer_coda: the cascade through the layers, its ablations, decoding, parameters."""
+"""transformer_coda: its cascade, noise, ablations and decoding."""
 
 import pytest
 import torch
@@ -18,19 +18,19 @@ ABLATIONS = {
 }
 
 
-def test_each_row_of_table_4_is_what_it_says():
+def test_options_give_the_ablations_of_table_4():
     kinds = {
         name: [type(s.attention.cascade) for s in sites_of(build_ours("transformer_coda", **given))]
         for name, given in ABLATIONS.items()
     }
-    # Three components, of two layers each.
+    # Three components with two layers each.
     assert kinds["CODA"] == 3 * [NoCascade, NetworkCascade]
     assert kinds["CODA-CS"] == 6 * [NoCascade]
     assert kinds["RealFormer"] == 3 * [type(None), ResidualCascade]
     assert kinds["Transformer"] == 6 * [type(None)]
 
 
-def test_without_cascade_and_noise_it_is_transformer_disagree_bit_for_bit():
+def test_without_cascade_and_noise_it_equals_transformer_disagree():
     plain = build_ours(dropout=0.1)
     coda = build_ours("transformer_coda", dropout=0.1, **ABLATIONS["Transformer"])
     batch = toy_batch()
@@ -44,7 +44,7 @@ def test_without_cascade_and_noise_it_is_transformer_disagree_bit_for_bit():
 
 
 @pytest.mark.parametrize("row", ABLATIONS)
-def test_noise_in_training_only(row):
+def test_noise_is_added_in_training_only(row):
     model = build_ours("transformer_coda", **ABLATIONS[row])
     batch = toy_batch()
     trained = [log_probs(model.train(), batch) for _ in range(2)]
@@ -54,7 +54,7 @@ def test_noise_in_training_only(row):
 
 
 def literal_encoder_logits(model, batch, form) -> list[torch.Tensor]:
-    """The means of an encoder's logits, layer by layer, as docs/equations.md writes them."""
+    """Return an encoder's mean logits of each layer, by the equations in docs/equations.md."""
     tokens = batch["net_input"]["src_tokens"]
     padding = tokens.eq(1)
     x, _ = model.encoder.forward_embedding(tokens)
@@ -92,7 +92,7 @@ def literal_encoder_logits(model, batch, form) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("form", ["sum", "mean"])
 @pytest.mark.parametrize("kind", ["residual", "mlp"])
-def test_encoder_and_its_gradients_equal_the_equations_written_out(kind, form):
+def test_encoder_outputs_and_gradients_equal_the_equations(kind, form):
     options = {"logits": kind, "cascade_form": form, "attention_noise": 0.0}
     model = build_ours("transformer_coda", encoder_layers=4, **options).double().eval()
     batch = toy_batch()
@@ -111,7 +111,7 @@ def test_encoder_and_its_gradients_equal_the_equations_written_out(kind, form):
     assert kind == "residual" or any("cascade" in name for name in sides[0][1])
 
 
-def test_layers_may_be_dropped():
+def test_layerdrop_passes_logits_over_dropped_layers():
     model = build_ours(
         "transformer_coda", encoder_layers=4, encoder_layerdrop=0.5, decoder_layerdrop=0.5
     ).train()
@@ -127,17 +127,17 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_cannot_be_is_refused_by_name(message):
+def test_invalid_combinations_of_options_are_refused(message):
     with pytest.raises(ValueError, match=message):
         build_ours("transformer_coda", **REFUSED[message])
 
 
-# Where the logits go, and the mean of the layers before.
+# Components of the cascade, and the mean of the layers below.
 
 
 @pytest.mark.parametrize("on", [("encoder",), ("cross",), ("decoder",), ("encoder", "cross")])
 @pytest.mark.parametrize("kind", ["none", "residual", "mlp", "talking-heads"])
-def test_logits_change_in_the_named_components_alone(kind, on):
+def test_logits_change_only_in_the_given_components(kind, on):
     options = {"logits": kind, "logits_on": ",".join(on)}
     if kind != "none":
         options["attention_noise"] = 0.0
@@ -164,14 +164,14 @@ def test_logits_change_in_the_named_components_alone(kind, on):
         ),
     ],
 )
-def test_a_place_or_form_without_effect_is_refused(options, said):
+def test_options_of_the_cascade_without_effect_are_refused(options, said):
     with pytest.raises(UserError, match=said):
         build_ours("transformer_coda", **options)
 
 
 @pytest.mark.parametrize("on", [None, "cross", "decoder"])
 @pytest.mark.parametrize("kind", ["residual", "mlp"])
-def test_the_mean_decodes_step_by_step(kind, on):
+def test_the_mean_cascade_decodes_step_by_step(kind, on):
     options = {"logits": kind, "cascade_form": "mean", "logits_on": on, "decoder_layers": 4}
     model = build_ours("transformer_coda", attention_noise=0.0, **options).double().eval()
     batch = toy_batch(target_lengths=(5, 5, 5))
@@ -190,8 +190,8 @@ SAMPLED = {
 
 
 @pytest.mark.parametrize("row", SAMPLED)
-def test_samples_without_noise_to_speak_of_are_the_mean(row):
-    """In full, step by step and with beams: only shapes are new then."""
+def test_samples_with_negligible_noise_equal_the_mean(row):
+    """In a full pass, step by step and with beams."""
     given = SAMPLED[row] | {"attention_noise": 1e-12, "decoder_layers": 3}
     mean, sampled = (
         build_ours("transformer_coda", **given, attention_samples=count).double().eval()
@@ -212,7 +212,7 @@ def test_samples_without_noise_to_speak_of_are_the_mean(row):
     check_beam_scores(sampled, batch)
 
 
-def test_samples_differ_at_evaluation_and_training_draws_one():
+def test_evaluation_draws_several_samples_and_training_one():
     model = build_ours("transformer_coda", attention_samples=8)
     single = build_ours("transformer_coda")
     single.load_state_dict(model.state_dict())

@@ -1,4 +1,4 @@
-"""The newer methods in whole models: training, decoding step by step, terms, refusals."""
+"""The newer methods in whole models."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ STOCK_AT_START = ("knocking-heads", "value-residual")
 
 
 def moved(model):
-    """The model with parts that are not at their start."""
+    """Return the model with parameters of its methods moved from their initial values."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -46,7 +46,7 @@ def test_decoding_step_by_step_equals_teacher_forcing(case):
 
 
 @pytest.mark.parametrize("case", FAMILY)
-def test_every_parameter_is_trained_and_padding_changes_nothing(case):
+def test_every_parameter_gets_a_gradient_and_padding_has_no_effect(case):
     model = moved(build_ours(**FAMILY[case])).double()
     log_probs(model.eval(), toy_batch()).square().sum().backward()
     for name, p in model.named_parameters():
@@ -55,15 +55,15 @@ def test_every_parameter_is_trained_and_padding_changes_nothing(case):
 
 
 @pytest.mark.parametrize("case", STOCK_AT_START)
-def test_a_model_starts_as_stock(case):
+def test_initial_outputs_equal_stock(case):
     plain, ours = build_ours(), build_ours(**FAMILY[case])
     ours.load_state_dict(plain.state_dict(), strict=False)
     batch = toy_batch()
     torch.testing.assert_close(log_probs(ours.eval(), batch), log_probs(plain.eval(), batch))
 
 
-def test_value_residual_takes_what_layer_1_projected():
-    """A hook on layer 1's projection says what the second layer adds."""
+def test_value_residual_adds_the_projected_values_of_layer_1():
+    """A hook records the projection of layer 1."""
     model = moved(build_ours(projections="value-residual")).double().eval()
     kept = {}
     for site in sites_of(model):
@@ -78,19 +78,19 @@ def test_value_residual_takes_what_layer_1_projected():
     for component, layers in records.items():
         (site,) = [s for s in sites_of(model) if (s.component, s.number) == (component, 2)]
         attention, first = site.attention, site.attention.split_heads(kept[component])
-        assert torch.equal(layers[0].values, first)  # layer 1 keeps its own
+        assert torch.equal(layers[0].values, first)  # layer 1 adds nothing
         part = attention.projections
         own = (layers[1].values - part.first * first) / part.own
         assert torch.linalg.vector_norm(own) > 0
         bare = own.transpose(1, 2).flatten(2)
-        # Undone, it is a linear map of the layer's input with v_proj's weights.
+        # Without the residual, values are a linear map of the layer's input.
         weight, bias = attention.v_proj.weight, attention.v_proj.bias
         inputs = torch.linalg.lstsq(weight, (bare - bias).flatten(0, 1).T).solution
         torch.testing.assert_close(weight @ inputs, (bare - bias).flatten(0, 1).T)
 
 
 @pytest.mark.parametrize("case", ["qk-norm", "value-residual", "sink", "exclusive"])
-def test_language_models_have_them_too(case):
+def test_language_models_have_the_newer_methods_too(case):
     given = {k: v for k, v in FAMILY[case].items() if "encoder" not in k}
     model = moved(build_lm(**given)).double().eval()
     longer = torch.cat([TOKENS, TOKENS[:, :1]], dim=1)
@@ -115,12 +115,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_cannot_be_is_refused_by_name(message):
+def test_invalid_combinations_of_options_are_refused(message):
     with pytest.raises(UserError, match=message):
         build_ours(**REFUSED[message])
 
 
-def test_projections_act_in_the_named_components_alone():
+def test_projections_act_only_in_the_given_components():
     model = build_ours(projections="qk-norm", projections_on="cross")
     having = {s.component for s in sites_of(model) if s.attention.projections is not None}
     assert having == {"cross"}

@@ -1,4 +1,4 @@
-"""The language models against fairseq's, and the paper's parameter counts."""
+"""Our language models against fairseq's, and their parameter counts."""
 
 from argparse import Namespace
 
@@ -57,11 +57,13 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_equals_stock_in_parameters_outputs_and_gradients(variant):
+def test_parameters_outputs_and_gradients_equal_stock(variant):
     ours, stock = build(**VARIANTS[variant]), build_stock(**VARIANTS[variant])
     own, theirs = ours.state_dict(), stock.state_dict()
     assert own.keys() == theirs.keys()
-    named = [name for name in own if not name.endswith("_float_tensor")]  # uninitialised
+    named = [
+        name for name in own if not name.endswith("_float_tensor")
+    ]  # fairseq leaves it uninitialised
     assert all(torch.equal(own[name], theirs[name]) for name in named)
     stock.load_state_dict(own)
     results = []
@@ -72,7 +74,7 @@ def test_equals_stock_in_parameters_outputs_and_gradients(variant):
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-6)
 
 
-def test_names_resolve_and_ptb_is_the_papers_shape():
+def test_named_shapes_exist_and_ptb_is_that_of_the_paper():
     for family in ("disagree", "routing", "coda"):
         for suffix in ("", "_tiny", "_ptb", "_wiki103"):
             name = f"transformer_lm_{family}{suffix}"
@@ -123,11 +125,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_cannot_be_is_refused_by_name(message):
+def test_invalid_options_are_refused(message):
     with pytest.raises(ValueError, match=message):
         build(**REFUSED[message])
 
 
-def test_offloading_means_checkpointing_as_in_translation():
+def test_offload_activations_implies_checkpointing():
     model = build("transformer_lm_disagree", offload_activations=True)
     assert all(hasattr(layer, "precheckpoint_forward") for layer in model.decoder.layers)

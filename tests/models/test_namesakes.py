@@ -1,4 +1,4 @@
-"""Architectures that bear the name of one of fairseq's agree with it in every option."""
+"""Architectures named after one of fairseq's have all its options and defaults."""
 
 from argparse import Namespace
 from dataclasses import fields
@@ -21,7 +21,7 @@ PREFIXES = {"transformer_lm": LANGUAGE_MODEL_FAMILIES, "transformer": FAMILIES}
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Every name of ours that is one of fairseq's with the name of a family inside."""
+    """Return our names that are names of fairseq with a family inserted, with those names."""
     found = {}
     for prefix, families in PREFIXES.items():
         for family in families:
@@ -33,7 +33,7 @@ def pairs() -> list[tuple[str, str]]:
 
 
 def test_pairs_are_found():
-    """Each of fairseq's shapes, as its own registry lists them, has one of every family."""
+    """Every shape of fairseq has one in every family."""
     registered = {
         (name, family)
         for name, model in ARCH_MODEL_REGISTRY.items()
@@ -57,7 +57,7 @@ def parse(arch: str, *words: str) -> Namespace:
 
 
 def chosen(arch: str, *words: str) -> dict:
-    """What fairseq-train makes of a command: the parser's options and the model's defaults."""
+    """Return the options of a model as fairseq-train sees them: parsed values and defaults."""
     filled = {}
     if arch in MODEL_DATACLASS_REGISTRY:
         for f in fields(MODEL_DATACLASS_REGISTRY[arch]):
@@ -67,7 +67,7 @@ def chosen(arch: str, *words: str) -> dict:
 
 
 def other_values(config: type) -> list[str]:
-    """Every flag, and another number than the default for everything that is one."""
+    """Return every flag, and every numeric option with a value other than its default."""
     words = []
     for f in fields(config):
         option = "--" + f.name.replace("_", "-")
@@ -86,18 +86,18 @@ def test_every_option_agrees(ours, stock, everything):
     own, theirs = chosen(ours, *words), chosen(stock, *words)
     differing = {k: (own.get(k), v) for k, v in theirs.items() if k not in own or own[k] != v}
     assert differing == {}
-    # What only ours says is our own, at the value of the family, or fairseq's own default.
+    # Further options are ours, with the family's value, or have fairseq's default.
     prefix = next(p for p in PREFIXES if stock.startswith(p))
     family = next(f for f in FAMILIES if ours.startswith(f"{prefix}_{f}"))
     expected = {f.name: f.default for f in fields(stock_config(stock))}
     expected |= {f.name: f.default for f in fields(SeamConfig)} | PREFIXES[prefix][family]
     extra = {k: v for k, v in own.items() if k not in theirs and v != expected.get(k, ())}
-    # Of an option that the stock parser gives the task alone, what was given is what counts.
+    # An option that the stock parser gives only to the task has the given value.
     assert {k: v for k, v in extra.items() if f"--{k.replace('_', '-')}" not in words} == {}
 
 
-def test_a_shape_has_its_node_for_hydra_once_it_is_read():
-    """Registration by fairseq builds the node of every shape at every start, 0.01 s each."""
+def test_hydras_node_of_a_shape_is_built_on_first_use():
+    """Fairseq builds the nodes of all shapes at every start, which takes 0.01 s each."""
     store = ConfigStore.instance()
     ours = [name for name, cls in MODEL_REGISTRY.items() if "diverse_mha" in cls.__module__]
     assert len(ours) > 50

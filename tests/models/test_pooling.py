@@ -1,4 +1,4 @@
-"""Pooling against loops, and what padding must not change."""
+"""Pooling against loops, with padding."""
 
 import math
 
@@ -12,7 +12,7 @@ WIDTH = 4
 
 
 def batch(padding: int = 0):
-    """Random positions (3, 5 + padding, 4) in float64, junk at padded ones, and their mask."""
+    """Return random positions (3, 5 + padding, 4), with junk where padded, and their mask."""
     size = max(LENGTHS) + padding
     x = torch.randn(3, 5, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     x = torch.cat([x, torch.full((3, padding, WIDTH), 1e3, dtype=torch.float64)], dim=1)
@@ -25,7 +25,7 @@ def query_pooling(queries: int = 2) -> QueryPooling:
     return QueryPooling(WIDTH, queries).double()
 
 
-def test_mean_equals_the_loop():
+def test_mean_pooling_equals_a_loop():
     x, mask = batch()
     pooled = MeanPooling(WIDTH)(x, mask)
     for row, length in enumerate(LENGTHS):
@@ -34,7 +34,7 @@ def test_mean_equals_the_loop():
             assert float(pooled[row, c]) == pytest.approx(mean, rel=1e-12)
 
 
-def test_queries_equal_the_loop():
+def test_query_pooling_equals_a_loop():
     x, mask = batch()
     pooling = query_pooling()
     pooled = pooling(x, mask)
@@ -51,11 +51,11 @@ def test_queries_equal_the_loop():
                 value = sum(
                     math.exp(scores[s]) / total * float(x[row, s, c]) for s in range(length)
                 )
-                # The softmax is taken in float32.
+                # The softmax is in float32.
                 assert float(pooled[row, k * WIDTH + c]) == pytest.approx(value, abs=1e-6)
 
 
-def test_a_sentence_of_padding_alone_is_harmless():
+def test_a_sentence_of_padding_gives_finite_values():
     x, _ = batch()
     mask = torch.ones(3, 5, dtype=torch.bool)
     assert not MeanPooling(WIDTH)(x, mask).any()

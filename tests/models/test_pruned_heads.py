@@ -1,4 +1,4 @@
-"""Models without their pruned heads compute what the zeroed models do."""
+"""Models without their pruned heads have the outputs of models with zeroed heads."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ METHODS = {
 
 
 def pair(build=build_ours, gone=GONE, option=OPTION, **options):
-    """A model with zeroed heads, whose values are huge, and the model without them; float64."""
+    """Return a model with zeroed heads, whose values are huge, and one without them; float64."""
     whole = build(**options).double().eval()
     for parameter in whole.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
@@ -68,10 +68,12 @@ def test_outputs_equal_those_of_zeroed_heads_with_huge_values(method):
         full, left = (x["head_states"][component][layer] for x in states)
         torch.testing.assert_close(left.weights, full.weights[:, kept], **EXACT)
     sizes = [sum(p.numel() for p in m.parameters()) for m in (whole, small)]
-    assert sizes[0] - sizes[1] >= 8 * (4 * 16 * 4 + 3 * 4), "a head's q, k, v and out"
+    assert sizes[0] - sizes[1] >= 8 * (4 * 16 * 4 + 3 * 4), (
+        "q, k, v and output weights of the heads"
+    )
 
 
-def test_alignments_are_means_over_the_heads_that_are_left():
+def test_alignments_are_means_over_the_remaining_heads():
     _, small = pair()
     batch = toy_batch()
     extra = small(**batch["net_input"], return_head_states=("weights",))[1]
@@ -80,13 +82,13 @@ def test_alignments_are_means_over_the_heads_that_are_left():
     torch.testing.assert_close(extra["attn"][0], weights.mean(dim=1), **EXACT)
 
 
-def test_language_models_lose_heads():
+def test_heads_of_language_models_can_be_removed():
     gone, option = [("decoder", 1, 1), ("decoder", 2, 3), ("decoder", 2, 4)], "decoder 1.1 2.3 2.4"
     whole, small = pair(lm.build, gone, option)
     torch.testing.assert_close(small(lm.TOKENS)[0], whole(lm.TOKENS)[0], **EXACT)
 
 
-def test_new_models_start_with_the_values_of_the_full_one():
+def test_initial_values_are_those_of_the_full_model():
     whole, small = build_ours(), build_ours(pruned_heads="encoder 1.3")
     for name, value in small.state_dict().items():
         full = whole.state_dict()[name]
@@ -96,13 +98,13 @@ def test_new_models_start_with_the_values_of_the_full_one():
 
 
 @pytest.mark.parametrize("options", terms.OPTIONS.values(), ids=terms.OPTIONS)
-def test_terms_take_layers_with_different_heads(options):
+def test_terms_accept_layers_with_different_numbers_of_heads(options):
     model = build_ours(pruned_heads=OPTION).train()
     loss, _, _, grads = terms.run(terms.criterion(**options), model, toy_batch())
     assert loss.isfinite() and all(grad.isfinite().all() for grad in grads)
 
 
-def test_heads_are_cut_and_put_back():
+def test_parameters_of_heads_are_removed_and_restored_as_zeros():
     x = torch.arange(24.0).view(2, 12)
     cut = keep_heads(x, 1, (1, 3), 4)
     assert cut.tolist() == [[0, 1, 2, 6, 7, 8], [12, 13, 14, 18, 19, 20]]
@@ -111,7 +113,7 @@ def test_heads_are_cut_and_put_back():
     assert not back[:, 3:6].any() and not back[:, 9:].any()
 
 
-def test_the_option_is_read_and_written():
+def test_the_option_round_trips():
     shapes = {"encoder": (2, 4), "cross": (2, 4), "decoder": (2, 12)}
     assert read_pruned(None, shapes) == {}
     found = read_pruned(" encoder 2.4 1.3  2.1 , decoder 1.10", shapes)
@@ -123,7 +125,7 @@ def test_the_option_is_read_and_written():
     assert gone == GONE
 
 
-def test_a_recipe_takes_the_option():
+def test_a_recipe_accepts_the_option():
     config = recipe("demo", f"++model.pruned_heads='{OPTION}'")
     assert config.model.pruned_heads == OPTION
 
@@ -168,7 +170,7 @@ def test_impossible_heads_are_refused(options, message):
         lm.build(pruned_heads="cross 1.1")
 
 
-def test_methods_in_other_modules_do_not_matter():
+def test_methods_in_other_modules_are_allowed():
     build_ours(pruned_heads="encoder 1.1", logits="talking-heads", logits_on="cross")
     options = {"aggregation": "em-routing", "aggregation_encoder_layers": "1"}
     build_ours(pruned_heads="encoder 2.1", **options)

@@ -1,4 +1,4 @@
-"""transformer_routing: where the routing sits, what it costs, and that decoding stays right."""
+"""transformer_routing: its layers, parameters and options."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ TABLES = {
 
 
 def count_parameters(arch, **options) -> int:
-    """Parameters of a model of the paper's shape, built without memory."""
+    """Return the number of parameters of a model of the paper's shape, built on the meta device."""
     config = MODEL_DATACLASS_REGISTRY[arch](**options)
     with torch.device("meta"):
         model = MODEL_REGISTRY[arch].build_model(config, toy_task())
@@ -47,7 +47,7 @@ def test_parameters_of_big_with_two_layers():
     )
     assert added == 2 * (1024 * 16 * 1024 + 16 * 1024)
     assert round(added / 1e6, 1) == 33.6  # the paper: 264M to 297M
-    # With 8 heads the same arithmetic gives 16.8M, not the 24M of the paper's Table 6.
+    # With 8 heads the difference is 16.8M, not the 24M of the paper's Table 6.
     with_8 = {"encoder_attention_heads": 8, "decoder_attention_heads": 8}
     added = count_parameters("transformer_routing_wmt_en_de_big", **with_8) - count_parameters(
         "transformer_disagree_wmt_en_de_big", **with_8
@@ -66,7 +66,7 @@ def test_default_is_em_routing_in_the_first_two_encoder_layers():
     assert model.encoder.layers[0].self_attn.out_proj.kind == "em-routing"
 
 
-def test_layers_and_options_reach_their_modules():
+def test_routing_has_the_given_layers_and_options():
     model = build_ours(
         aggregation="simple-routing",
         aggregation_cross_layers="2",
@@ -84,10 +84,10 @@ def test_layers_and_options_reach_their_modules():
     assert module.post_norm is not None and module.pre_norm is None
 
 
-def test_relu_dropout_is_the_same_as_in_the_feed_forward_block():
+def test_dropout_of_routing_is_that_of_the_feed_forward_block():
     model = build_ours(
         aggregation="em-routing", aggregation_encoder_layers="1", relu_dropout=0.3
-    )  # fairseq's older name of --activation-dropout
+    )  # older name of --activation-dropout
     layer = model.encoder.layers[0]
     assert layer.activation_dropout_module.p == layer.self_attn.out_proj.dropout == 0.3
 
@@ -116,6 +116,6 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_cannot_be_is_refused_by_name(message):
+def test_invalid_options_of_routing_are_refused(message):
     with pytest.raises(ValueError, match=message):
         build_ours("transformer_routing", **REFUSED[message])

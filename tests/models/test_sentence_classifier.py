@@ -1,4 +1,4 @@
-"""The classifier: shapes, pairs in one pass, head states, options."""
+"""The sentence classifier."""
 
 import random
 
@@ -26,16 +26,16 @@ SEAMS = {
 
 
 @pytest.mark.parametrize("suffix", ["", "_tiny", "_logic", "_probing"])
-def test_every_shape_is_a_model_of_ours(suffix):
+def test_every_shape_of_the_encoder_has_a_classifier(suffix):
     name = "sentence_classifier" + suffix
     assert issubclass(ARCH_MODEL_REGISTRY[name], SentenceClassifier)
     options = {f for f in vars(MODEL_DATACLASS_REGISTRY[name]()) if f.startswith("decoder_")}
-    assert not options  # an encoder alone
+    assert not options  # only an encoder
 
 
 @pytest.mark.parametrize("sentences", [1, 2])
 @pytest.mark.parametrize("seams", SEAMS)
-def test_padding_and_neighbours_change_nothing(seams, sentences):
+def test_padding_and_other_sentences_have_no_effect(seams, sentences):
     model = build_classifier(sentences=sentences, **SEAMS[seams])
     model.eval()
     batch, wide = (toy_batch(sentences=sentences, extra_padding=n)["net_input"] for n in (0, 5))
@@ -47,7 +47,7 @@ def test_padding_and_neighbours_change_nothing(seams, sentences):
 
 
 @pytest.mark.parametrize("seams", SEAMS)
-def test_short_sentences_by_themselves_give_the_same(seams):
+def test_encoding_in_groups_by_length_gives_the_same_outputs(seams):
     model = build_classifier(**SEAMS[seams])
     model.eval()
     tokens = toy_batch(lengths=(6, 2, 3, 6))["net_input"]["src_tokens"]
@@ -68,7 +68,7 @@ def test_short_sentences_by_themselves_give_the_same(seams):
     torch.testing.assert_close(ours, theirs)
 
 
-def test_the_cut_by_length_has_the_fewest_positions():
+def test_groups_by_length_have_the_fewest_positions():
     generator = random.Random(1)
     for _ in range(200):
         lengths = [generator.randint(1, 12) for _ in range(generator.randint(1, 9))]
@@ -80,12 +80,12 @@ def test_the_cut_by_length_has_the_fewest_positions():
             assert groups is None
             continue
         long, short = (rows.tolist() for rows in groups)
-        assert sorted(long + short) == list(range(n)), "every row is in one group"
+        assert sorted(long + short) == list(range(n)), "every row is in exactly one group"
         assert min(lengths[row] for row in long) >= max(lengths[row] for row in short)
         assert sum(len(g) * max(lengths[row] for row in g) for g in (long, short)) == fewest
 
 
-def test_a_pair_is_two_sentences_encoded_alone_and_joined():
+def test_sentences_of_a_pair_are_encoded_separately():
     model = build_classifier(pooling="queries", pooling_queries=3)
     model.eval()
     tokens = toy_batch(lengths=(5, 3))["net_input"]["src_tokens"]
@@ -100,11 +100,11 @@ def test_a_pair_is_two_sentences_encoded_alone_and_joined():
     assert joined.shape == (1, 2 * 3 * 16)
     torch.testing.assert_close(model(tokens)[0], model.classifier(joined))
     swapped = model(tokens.flip(0))[0]
-    assert not torch.allclose(swapped, model(tokens)[0])  # the order of the sides counts
+    assert not torch.allclose(swapped, model(tokens)[0])  # the order of sentences matters
 
 
 @pytest.mark.parametrize("seams", SEAMS)
-def test_head_states_of_all_sentences_of_the_batch(seams):
+def test_head_states_cover_all_sentences_of_a_batch(seams):
     model = build_classifier(**SEAMS[seams])
     model.eval()
     batch = toy_batch()["net_input"]
@@ -119,7 +119,7 @@ def test_head_states_of_all_sentences_of_the_batch(seams):
         model(**batch, return_head_states=("heads",))
 
 
-def test_the_classifier_has_the_layers_asked_for():
+def test_the_classifier_has_the_given_number_of_layers():
     widths = [
         (layer.in_features, layer.out_features)
         for layer in feed_forward(8, 5, 3, layers=3, dropout=0.1)
@@ -141,7 +141,7 @@ def test_the_classifier_has_the_layers_asked_for():
         ),
     ],
 )
-def test_options_that_cannot_be_honoured_are_refused(options, message):
+def test_invalid_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         build_classifier(**options)
 

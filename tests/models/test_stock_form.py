@@ -1,4 +1,4 @@
-"""Checkpoints in the form of stock fairseq."""
+"""Checkpoints converted to stock fairseq."""
 
 from argparse import Namespace
 
@@ -48,7 +48,7 @@ MODELS = {
 
 
 def checkpoint(arch: str, options: dict) -> dict:
-    """What fairseq loads of a training, with a model of ours in it."""
+    """Return a checkpoint of one of our models, as fairseq loads it."""
     config = MODEL_DATACLASS_REGISTRY[arch](**options)
     task = ExactLanguageModelingConfig if "_lm" in arch else ExactTranslationConfig
     own = OmegaConf.structured(task(data="somewhere"))
@@ -71,7 +71,7 @@ def test_stock_fairseq_builds_the_same_model(case, namespace):
     state = checkpoint(arch, options)
     for name, value in state["model"].items():
         if name.endswith("projections.shared"):
-            torch.nn.init.normal_(value)  # no longer the identity
+            torch.nn.init.normal_(value)  # not the identity
     own = models.build_model(state["cfg"].model, toy_task())
     made = stock_state("x.pt", state, namespace=namespace)
     args = made["args"] if namespace else OmegaConf.create(made["cfg"]["model"])
@@ -81,7 +81,7 @@ def test_stock_fairseq_builds_the_same_model(case, namespace):
         model.load_state_dict(parameters)
         model.eval()
     inputs = toy_batch()["net_input"]
-    words = inputs["prev_output_tokens"] != 1  # what is computed for padding nobody reads
+    words = inputs["prev_output_tokens"] != 1  # outputs at padded positions do not matter
     if "_lm" in arch:
         inputs = {"src_tokens": inputs["prev_output_tokens"]}
     torch.testing.assert_close(stock(**inputs)[0][words], own(**inputs)[0][words])
@@ -110,12 +110,12 @@ TALKING = {"logits": "talking-heads"}
         ("transformer_disagree", SMALL | TALKING, "x.pt: --logits talking-heads"),
     ],
 )
-def test_methods_unknown_to_fairseq_are_refused(arch, options, message):
+def test_methods_that_fairseq_lacks_are_refused(arch, options, message):
     with pytest.raises(UserError, match=message):
         stock_state("x.pt", checkpoint(arch, options))
 
 
-def test_a_method_of_a_missing_plugin_is_named():
+def test_a_method_of_a_missing_plugin_is_reported():
     state = checkpoint(*MODELS["translation"])
     state["cfg"].model.aggregation = "scaled"
     with pytest.raises(UserError, match="x.pt: --aggregation scaled: .* needs --user-dir"):
@@ -123,7 +123,7 @@ def test_a_method_of_a_missing_plugin_is_named():
 
 
 @pytest.mark.parametrize("name", ["sentence_classifier", "transformer", "gone"])
-def test_other_models_are_refused(name):
+def test_models_of_other_architectures_are_refused(name):
     state = {"cfg": OmegaConf.create({"model": {"_name": name}, "task": {}}), "model": {}}
     with pytest.raises(UserError, match=f"x.pt: a model of architecture '{name}'"):
         stock_state("x.pt", state)

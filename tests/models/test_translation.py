@@ -1,4 +1,4 @@
-"""transformer_disagree against fairseq's transformer, and against itself."""
+"""transformer_disagree against fairseq's transformer."""
 
 from argparse import Namespace
 
@@ -33,8 +33,8 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("suffix", TRANSLATION_NAMESAKES)
-def test_under_hydra_shapes_are_those_of_the_stock_architectures(suffix):
-    """test_namesakes.py has the command line; under Hydra the dataclass is all there is."""
+def test_shapes_under_hydra_are_those_of_stock_architectures(suffix):
+    """Under Hydra only the dataclass counts. test_namesakes.py tests the command line."""
     config = MODEL_DATACLASS_REGISTRY["transformer_disagree" + suffix]()
     args = Namespace()
     ARCH_CONFIG_REGISTRY["transformer" + suffix](args)
@@ -44,11 +44,13 @@ def test_under_hydra_shapes_are_those_of_the_stock_architectures(suffix):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_equals_stock_in_parameters_outputs_and_gradients(variant):
+def test_parameters_outputs_and_gradients_equal_stock(variant):
     ours, stock = build_ours(**VARIANTS[variant]), build_stock(**VARIANTS[variant])
     own, theirs = ours.state_dict(), stock.state_dict()
     assert {k: v.shape for k, v in own.items()} == {k: v.shape for k, v in theirs.items()}
-    assert all(torch.equal(own[name], theirs[name]) for name in own), "same seed, same start"
+    assert all(torch.equal(own[name], theirs[name]) for name in own), (
+        "the same seed gives the same initial values"
+    )
 
     batch = toy_batch()
     results = []
@@ -64,8 +66,8 @@ def test_equals_stock_in_parameters_outputs_and_gradients(variant):
 
 
 @pytest.mark.parametrize("shared", ["share_all_embeddings", "share_decoder_input_output_embed"])
-def test_checkpoints_of_an_adaptive_softmax_fit_where_tables_are_shared(shared):
-    """Fairseq adds an output projection to what it loads, which such a model has not."""
+def test_adaptive_softmax_with_shared_tables_loads_its_checkpoints(shared):
+    """Fairseq adds an output projection on loading, which such a model lacks."""
     options = {"adaptive_softmax_cutoff": [4, 8], shared: True}
     model, other = build_ours(**options), build_ours(seed=2, **options)
     other.load_state_dict(model.state_dict())
@@ -98,7 +100,7 @@ def test_alignment_equals_stock_at_evaluation_and_is_skipped_in_training():
     assert ours(**batch["net_input"])[1]["attn"] == [None]
 
 
-def test_head_states_of_every_layer_with_masks():
+def test_every_layer_returns_head_states_with_masks():
     model = build_ours()
     batch = toy_batch()
     _, extra = model(**batch["net_input"], return_head_states=("outputs", "weights"))
@@ -124,7 +126,7 @@ def test_head_states_of_every_layer_with_masks():
     assert "head_states" not in model(**batch["net_input"])[1]
 
 
-def test_beam_search_scores_are_those_of_the_full_pass_and_of_stock():
+def test_beam_search_scores_equal_a_full_pass_and_stock():
     ours, stock = build_ours(), build_stock()
     ours.eval(), stock.eval()
     found, expected = (
@@ -135,8 +137,8 @@ def test_beam_search_scores_are_those_of_the_full_pass_and_of_stock():
     check_beam_scores(ours, toy_batch())
 
 
-def test_a_checkpointed_layer_runs_again_in_the_precision_of_the_first_time():
-    """Autocast is over in the backward pass of fairseq's task."""
+def test_activation_checkpointing_recomputes_in_the_same_precision():
+    """Fairseq's backward pass runs outside autocast."""
     model = build_ours(checkpoint_activations=True).train()
     seen = []
     for layer in (*model.encoder.layers, *model.decoder.layers):
@@ -148,7 +150,7 @@ def test_a_checkpointed_layer_runs_again_in_the_precision_of_the_first_time():
 
 
 def test_masks_are_finite_under_autocast_in_float16():
-    """There autocast casts what attention gets, and a row without keys would get no number."""
+    """Autocast casts masks to float16, where a row without keys could become NaN."""
     attend, masks = torch.nn.functional.scaled_dot_product_attention, []
 
     def watched(q, k, v, attn_mask=None, **options):
@@ -164,7 +166,7 @@ def test_masks_are_finite_under_autocast_in_float16():
     assert len(masks) == 6 and all(mask.isfinite().all() for mask in masks)
 
 
-def test_without_attention_to_the_encoder():
+def test_a_decoder_without_cross_attention_works():
     model = build_ours(no_cross_attention=True).eval()
     batch = toy_batch()
     _, extra = model(**batch["net_input"], return_head_states=("outputs",))
@@ -203,12 +205,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_cannot_be_honoured_is_refused_by_name(message):
+def test_invalid_options_are_refused(message):
     with pytest.raises(ValueError, match=message):
         build_ours(**REFUSED[message])
 
 
-def test_two_dictionaries_are_not_shared():
+def test_sharing_embeddings_of_different_dictionaries_is_refused():
     task, cls = toy_task(), MODEL_REGISTRY["transformer_disagree"]
     task.target_dictionary = toy_dictionary(13)
     config = MODEL_DATACLASS_REGISTRY["transformer_disagree"](**SMALL, share_all_embeddings=True)

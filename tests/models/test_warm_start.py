@@ -1,4 +1,4 @@
-"""Parts that a checkpoint lacks keep their initial values; what else differs is refused."""
+"""Warm starts from checkpoints that lack some modules."""
 
 import logging
 import re
@@ -10,7 +10,7 @@ from diverse_mha.common.errors import UserError
 from tests.models import test_language_model as lm
 from tests.toy import build_ours, build_stock
 
-# Of each architecture: model, stock model, and the names of what the stock model lacks.
+# Architecture: model, stock model, and names of the modules that the stock model lacks.
 MODELS = {
     "routing": (
         lambda seed=1: build_ours("transformer_routing", seed),
@@ -39,7 +39,7 @@ MODELS = {
 
 
 def load(model, state, warm=True):
-    """Load as fairseq's trainer does, which says no more than that it did not work."""
+    """Load a state as fairseq's trainer does."""
     with model.loading("start.pt", warm):
         try:
             model.load_state_dict({k: v.clone() for k, v in state.items()}, strict=True)
@@ -52,7 +52,7 @@ def copy(model):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_stock_model_is_loaded_and_the_parts_stay(name, caplog):
+def test_stock_parameters_are_loaded_and_new_ones_keep_initial_values(name, caplog):
     build, stock, words = MODELS[name]
     model, start = build(), stock()
     for value in start.parameters():
@@ -68,7 +68,7 @@ def test_a_stock_model_is_loaded_and_the_parts_stay(name, caplog):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_with_its_parts_is_loaded_as_ever(name, caplog):
+def test_a_complete_model_is_loaded_completely(name, caplog):
     model, start = MODELS[name][0](), MODELS[name][0](seed=2)
     with caplog.at_level(logging.INFO, "diverse_mha"):
         load(model, start.state_dict())
@@ -77,7 +77,7 @@ def test_a_model_with_its_parts_is_loaded_as_ever(name, caplog):
         assert torch.equal(value, start.state_dict()[key])
 
 
-def test_routing_in_more_layers_than_the_checkpoint_has_it_in():
+def test_routing_may_be_in_more_layers_than_in_the_checkpoint():
     start = build_ours("transformer_routing", 2, aggregation_encoder_layers="1")
     model = build_ours("transformer_routing")
     load(model, start.state_dict())
@@ -110,7 +110,7 @@ def network():
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_fit_is_named(case):
+def test_parameters_that_do_not_fit_are_reported(case):
     change, message = REFUSED[case]
     state = copy(build_stock())
     change(state)
@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_named(case):
         load(build_ours("transformer_coda"), state)
 
 
-def test_only_a_warm_start_makes_up_for_parts():
+def test_missing_modules_are_accepted_only_in_a_warm_start():
     said = r"18 missing \(.*cascade.*\); give it by --finetune-from-model to begin with those miss"
     with pytest.raises(UserError, match=said):
         load(build_ours("transformer_coda"), copy(build_stock()), warm=False)
@@ -127,12 +127,12 @@ def test_only_a_warm_start_makes_up_for_parts():
         load(build_ours("transformer_coda"), other, warm=False)
 
 
-def test_a_linear_model_does_not_drop_a_cascade():
+def test_a_model_without_cascade_does_not_load_one_with_it():
     with pytest.raises(UserError, match="18 unknown .*cascade"):
         load(build_ours(), copy(build_ours("transformer_coda")))
 
 
-def test_nothing_is_left_on_the_model_and_other_errors_pass():
+def test_hooks_are_removed_and_other_errors_pass():
     model = build_ours("transformer_coda")
     with pytest.raises(KeyError, match="else"), model.loading("start.pt", True):
         raise KeyError("else")

@@ -1,4 +1,4 @@
-"""Models as Python objects: pickled and copied."""
+"""Models can be pickled and copied."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""One call for all parameters: fairseq's Adam to rounding, and its state."""
+"""FusedAdam equals fairseq's Adam up to rounding, and shares its state."""
 
 import pytest
 import torch
@@ -22,19 +22,19 @@ def step(optimizer, update):
     for number, one in enumerate(optimizer.param_groups[0]["params"]):
         one.grad = torch.randn_like(one) * (1e-3 if update % 2 else 1)
         if number == 1 and update < 50:
-            one.grad = None  # unused so far: its steps are counted by themselves
+            one.grad = None  # unused so far; steps are counted for each parameter
     optimizer.step()
 
 
 @pytest.mark.parametrize("weight_decay", [0, 0.1])
 @pytest.mark.parametrize(("dtype", "apart"), [(torch.float64, 1e-14), (torch.float32, 1e-5)])
-def test_a_hundred_updates_are_fairseqs(dtype, apart, weight_decay):
-    """The large epsilon tells whether it is added before the bias correction, as in fairseq."""
+def test_a_hundred_updates_equal_fairseqs_adam(dtype, apart, weight_decay):
+    """A large epsilon shows that it is added before the bias correction, as in fairseq."""
     options = {"lr": 1e-2, "betas": (0.9, 0.98), "eps": 1e-3, "weight_decay": weight_decay}
     ours, theirs = parameters(dtype), parameters(dtype)
     fused, stock = FusedAdam(ours, **options), Adam(theirs, **options)
     for update in range(100):
-        if update == 60:  # each goes on with the other's state
+        if update == 60:  # each optimizer loads the state of the other
             states = fused.state_dict(), stock.state_dict()
             fused.load_state_dict(states[1])
             stock.load_state_dict(states[0])
@@ -46,7 +46,7 @@ def test_a_hundred_updates_are_fairseqs(dtype, apart, weight_decay):
 
 
 class Copies(TorchDispatchMode):
-    """Counts copies, clearings and norms of single tensors."""
+    """Counts copies, zeroings and norms of single tensors."""
 
     found = 0
 
@@ -69,7 +69,7 @@ def half_precision_updates(together, monkeypatch):
     for update in range(3):
         with Copies() as copies:
             optimizer.zero_grad()
-        used = half[:2] if update == 1 else half[:3]  # the third has no gradient once
+        used = half[:2] if update == 1 else half[:3]  # once the third parameter has no gradient
         optimizer.backward(sum((one * one).sum() for one in used))
         with copies:
             optimizer.multiply_grads(0.5)
@@ -78,12 +78,12 @@ def half_precision_updates(together, monkeypatch):
     return [*half, *optimizer.fp32_params, *norms], copies.found
 
 
-def test_in_half_precision_all_are_copied_at_once_with_the_same_bits(monkeypatch):
+def test_half_precision_parameters_are_copied_in_one_call_with_equal_bits(monkeypatch):
     ours, few = half_precision_updates(True, monkeypatch)
     theirs, many = half_precision_updates(False, monkeypatch)
     assert all(map(torch.equal, ours, theirs))
     assert few < many
 
 
-def test_averages_in_half_precision_are_refused():
+def test_moments_in_half_precision_are_refused():
     assert not FusedAdam(parameters(torch.float32)).supports_memory_efficient_fp16

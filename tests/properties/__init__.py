@@ -1,6 +1,6 @@
-"""Properties that must hold for every shape, mask, dtype and combination of options."""
+"""Property tests over shapes, masks, dtypes and combinations of options."""
 
 from hypothesis import settings
 
-# The same examples in every run: a failure can be repeated, and no run is lucky.
+# Examples are the same in every run, so failures can be repeated.
 PROPERTY = settings(max_examples=25, deadline=None, derandomize=True, database=None)

@@ -1,4 +1,4 @@
-"""The three kinds of models, each with random options and batches that hypothesis draws."""
+"""The three kinds of models, with options and batches drawn by hypothesis."""
 
 import torch
 from hypothesis import strategies as st
@@ -9,13 +9,13 @@ from tests.criterions import test_terms
 from tests.criterions.test_sentence_classification import build as classification
 from tests.models.test_language_model import build as build_lm
 
-WIDTH = 16  # of every model
+WIDTH = 16  # options of every model
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 
 
 @st.composite
 def options(draw, family: str, layers: int = 2, fewest_heads: int = 1) -> dict:
-    """Draw options of a model: heads, normalisation, cascade, aggregation; nothing random."""
+    """Draw options of a deterministic model: heads, normalisation, cascade and aggregation."""
     sides = {"translation": ("encoder", "decoder"), "lm": ("decoder",)}.get(family, ("encoder",))
     chosen = {"activation_fn": draw(st.sampled_from(["relu", "gelu"]))}
     heads = draw(st.sampled_from([n for n in (1, 2, 4, 8) if n >= fewest_heads]))
@@ -23,7 +23,7 @@ def options(draw, family: str, layers: int = 2, fewest_heads: int = 1) -> dict:
     for side in sides:
         chosen[f"{side}_attention_heads"] = heads
         chosen[f"{side}_layers"] = layers
-        if family != "lm":  # fairseq's always normalise before
+        if family != "lm":  # fairseq's language models always normalise before
             chosen[f"{side}_normalize_before"] = before
     chosen["logits"] = draw(st.sampled_from(["none", "residual", "mlp", "talking-heads"]))
     if chosen["logits"] == "mlp":
@@ -65,14 +65,14 @@ def terms(draw) -> dict:
 
 
 def build(family: str, chosen: dict):
-    """Build a model in float64, not training."""
+    """Build a model in float64 and evaluation mode."""
     if family == "translation":
         model = toy.build_ours(**chosen)
     elif family == "lm":
         model = build_lm(**chosen)
     else:
         model = toy_classification.build_classifier(sentences=1, **chosen)
-    if chosen.get("logits") == "talking-heads":  # which start as the identity
+    if chosen.get("logits") == "talking-heads":  # initially the identity
         torch.manual_seed(5)
         for name, parameter in model.named_parameters():
             if "cascade" in name:
@@ -82,7 +82,7 @@ def build(family: str, chosen: dict):
 
 
 def batch(family: str, sizes: list[int], extra_padding: int = 0) -> dict:
-    """Make a batch of sentences of the given lengths, and targets of other lengths."""
+    """Return a batch of sentences of the given lengths, with targets of other lengths."""
     if family == "classification":
         return toy_classification.toy_batch(sizes, sentences=1, extra_padding=extra_padding)
     pairs = toy.toy_batch(sizes, sizes[::-1], extra_padding=extra_padding)
@@ -93,7 +93,7 @@ def batch(family: str, sizes: list[int], extra_padding: int = 0) -> dict:
 
 
 def reordered(sample: dict, order: list[int]) -> dict:
-    """Put the sentences of a batch into another order."""
+    """Return a batch with its sentences in another order."""
     rows = torch.tensor(order)
     out = {**sample, "target": sample["target"][rows]}
     out["net_input"] = {name: value[rows] for name, value in sample["net_input"].items()}
@@ -109,7 +109,7 @@ def criterion(family: str, chosen: dict):
 
 
 def step(family: str, model, sample: dict, chosen: dict):
-    """Return loss per unit of sample size, term values, and gradients by name."""
+    """Return loss / sample size, values of terms, and gradients by name."""
     model.zero_grad()
     loss, size, log = criterion(family, chosen)(model, sample)
     (loss / size).backward()
@@ -123,10 +123,10 @@ def step(family: str, model, sample: dict, chosen: dict):
 
 
 def assert_same_step(first, second) -> None:
-    """Compare two steps.
+    """Assert that two steps are equal.
 
-    Terms to float64's rounding; loss and gradients to float32's, in which fairseq takes the
-    softmax of the scores whatever their dtype. An absolute bound for gradients that are zero.
+    Terms are compared in float64; loss and gradients in float32, because fairseq computes the
+    softmax in it. Gradients of zero have an absolute tolerance.
     """
     assert first[1].keys() == second[1].keys()
     for name, value in first[1].items():

@@ -1,4 +1,4 @@
-"""Models of all kinds with options drawn at random: what may not change their outputs."""
+"""Invariances of models of all kinds with random options."""
 
 import pytest
 import torch
@@ -43,10 +43,10 @@ def test_the_order_of_a_batch_changes_neither_terms_nor_loss_nor_gradients(famil
 @pytest.mark.parametrize("family", FAMILIES)
 @PROPERTY
 @given(data=st.data())
-def test_the_order_of_heads_changes_nothing(family, data):
-    """Of linear aggregation, alone and with logits added from layer to layer.
+def test_the_order_of_heads_has_no_effect(family, data):
+    """With linear aggregation, also with residual logits.
 
-    The parameters of head h of every module take the place of those of head order[h].
+    In every module the parameters of head h move to head order[h].
     """
     options = data.draw(families.options(family, fewest_heads=2))
     options = {k: v for k, v in options.items() if not k.startswith(("aggregation", "routing"))}
@@ -100,7 +100,7 @@ def test_incremental_decoding_gives_the_scores_of_a_full_pass(family, data):
             ]
             steps = torch.cat([model.get_normalized_probs(o, log_probs=True) for o in outputs], 1)
     real = sample["target"].ne(1)
-    # Scores are float32 whatever the model: fairseq takes the softmax in it.
+    # fairseq computes the softmax in float32.
     torch.testing.assert_close(steps[real], full[real], rtol=1e-5, atol=1e-6)
 
 
@@ -109,7 +109,7 @@ def test_incremental_decoding_gives_the_scores_of_a_full_pass(family, data):
 @PROPERTY
 @given(data=st.data())
 def test_losses_and_gradients_are_finite(family, scale, data):
-    """In float32, with embeddings scaled, and with a sentence that is all padding."""
+    """In float32, with scaled embeddings and a sentence of padding."""
     model = families.build(family, data.draw(families.options(family, fewest_heads=2))).float()
     with torch.no_grad():
         for name, parameter in model.named_parameters():

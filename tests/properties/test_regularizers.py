@@ -1,4 +1,4 @@
-"""The terms on tensors drawn at random: order of heads, masks, scales and dtypes."""
+"""Invariances of terms on random tensors."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ TERMS = {**ON_VECTORS, "position": lambda x, mask: position_disagreement(x.softm
 
 @st.composite
 def inputs(draw, dtype=torch.float64):
-    """Draw vectors (B, H, S, D) and a mask (B, S) that may cover sentences, or everything."""
+    """Draw vectors (B, H, S, D) and a mask (B, S), which may cover whole sentences."""
     shape = [draw(st.integers(1, most)) for most in (3, 5, 6, 5)]
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
     x = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -54,7 +54,7 @@ def value_and_gradient(name, x, mask):
 @pytest.mark.parametrize("name", TERMS)
 @PROPERTY
 @given(data=st.data())
-def test_the_order_of_heads_and_of_sentences_changes_nothing(name, data):
+def test_the_order_of_heads_and_sentences_has_no_effect(name, data):
     x, mask = data.draw(inputs())
     heads = list(data.draw(st.permutations(range(x.size(1)))))
     rows = list(data.draw(st.permutations(range(x.size(0)))))
@@ -67,8 +67,8 @@ def test_the_order_of_heads_and_of_sentences_changes_nothing(name, data):
 @pytest.mark.parametrize("name", TERMS)
 @PROPERTY
 @given(data=st.data())
-def test_more_padding_changes_nothing(name, data):
-    """Columns and a sentence of padding, which hold numbers that are none."""
+def test_more_padding_has_no_effect(name, data):
+    """Further columns and a further sentence of padding that hold NaN or infinity."""
     x, mask = data.draw(inputs())
     extra = data.draw(st.integers(0, 3))
     value, gradient = value_and_gradient(name, x, mask)
@@ -79,7 +79,7 @@ def test_more_padding_changes_nothing(name, data):
     covered[:bsz, :length] = mask
     value2, gradient2 = value_and_gradient(name, wide, covered)
     torch.testing.assert_close(value2, value, rtol=1e-9, atol=1e-12)
-    if name != "position":  # whose vectors the test sends through a softmax, NaN or not
+    if name != "position":  # its vectors go through a softmax here, also if they are NaN
         torch.testing.assert_close(gradient2[:bsz, :, :length], gradient, rtol=1e-7, atol=1e-10)
         assert not gradient2[covered.unsqueeze(1).expand(-1, heads, -1)].any()
 
@@ -88,8 +88,8 @@ def test_more_padding_changes_nothing(name, data):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @PROPERTY
 @given(data=st.data())
-def test_values_and_gradients_are_finite_numbers_of_float32(name, dtype, data):
-    """Activations scaled by 1e-4 to 1e4; all padding gives 0."""
+def test_values_and_gradients_are_finite_and_in_float32(name, dtype, data):
+    """For activations scaled by 1e-4 to 1e4. Padding alone gives 0."""
     scale = data.draw(st.sampled_from([1e-4, 1.0, 1e4]))
     x, mask = data.draw(inputs())
     x = (x.clamp(-4, 4) * scale).to(dtype)
@@ -98,7 +98,7 @@ def test_values_and_gradients_are_finite_numbers_of_float32(name, dtype, data):
     assert gradient.dtype == dtype
     if mask.all():
         assert value == 0 and not gradient.any()
-    # HSIC grows with the fourth power, SRIP with the square: float16 cannot hold their gradients
-    # at 1e4, bfloat16 and float32 can.
+    # HSIC grows with the fourth power and SRIP with the square. At 1e4 their gradients overflow
+    # float16, but not bfloat16 and float32.
     if dtype != torch.float16 or scale < 1e4 or not name.startswith(("hsic", "srip")):
         assert gradient.isfinite().all()

@@ -1,4 +1,4 @@
-"""What the release tests share."""
+"""Fixtures of the release tests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Trainings of every architecture on the demo corpus, which the system tests share."""
+"""Trainings of every architecture on the demo corpus, for system tests."""
 
 import json
 import os
@@ -32,7 +32,7 @@ ADAPTIVE = [
     "--adaptive-input", "--adaptive-input-cutoff", "100,300", "--tie-adaptive-weights",
 ]  # fmt: skip
 
-# Every architecture, every criterion and every method: data, and what differs from COMMON.
+# Every architecture, criterion and method: data, and options besides COMMON.
 RUNS = {
     "transformer_disagree_small": ("demo", [*TRANSLATION, *DISAGREEMENT]),
     "transformer_routing_small": ("demo", [*TRANSLATION, *DISAGREEMENT]),
@@ -51,7 +51,7 @@ COMMON = [
 
 
 def prepare_all(out: Path) -> None:
-    """Prepare ``demo``, ``demo_lm`` and ``demo_class`` below a folder, from the demo corpus."""
+    """Prepare ``demo``, ``demo_lm`` and ``demo_class`` in a folder, from the demo corpus."""
     run_script("prepare-demo.sh", "--out", str(out / "demo"))
     sentences = {}
     for name in ("demo_lm.text", "demo_class.text", "demo_class"):
@@ -72,7 +72,7 @@ def prepare_all(out: Path) -> None:
 
 
 def training_command(arch: str, data: Path, save_dir: Path, *options) -> list[str]:
-    """Write the command line of a training; later options win."""
+    """Return the command line of a training; later options override earlier ones."""
     folder, own = RUNS[arch]
     words = [
         sys.executable, "-m", "fairseq_cli.train", data / folder / "bin", "--arch", arch,
@@ -82,10 +82,10 @@ def training_command(arch: str, data: Path, save_dir: Path, *options) -> list[st
 
 
 def train_and_watch(command: list[str]) -> list[dict]:
-    """Run a training and return what it logs, a record a line of figures.
+    """Run a training and return a record of every line of its log with figures.
 
-    Each record is fairseq's, with ``phase`` (train_inner, train, valid) and ``rss``: the
-    resident memory of the process, in bytes, when it printed the line.
+    Each record has fairseq's values, ``phase`` (train_inner, train, valid) and ``rss``, the
+    resident memory of the process in bytes.
     """
     environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
     run = subprocess.Popen(

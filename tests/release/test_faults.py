@@ -1,7 +1,7 @@
-"""Every update and every write of a checkpoint as the place where a training is interrupted.
+"""Trainings interrupted at every update and at every write of a checkpoint.
 
-Prints how many faults were injected; every run, started again, must end with the bits of one
-that never stopped: weights, optimizer state, learning rate.
+Every resumed run must end with the bits of an uninterrupted one: weights, optimizer state and
+learning rate. The number of injected faults is printed.
 """
 
 import pytest
@@ -16,7 +16,7 @@ SAVE = ["--save-interval-updates", 3, "--max-update", resume.UPDATES]
 
 
 def check_every_update(arch, miniatures, folder, updates, *options):
-    """Stop a run at each of some updates, and return how many runs were compared."""
+    """Interrupt a run at each of some updates; return the number of runs compared."""
     save_dir = folder / "whole"
     whole, _ = resume.whole_run(words(arch, miniatures, save_dir, *SAVE, *options), save_dir)
     for n in updates:

@@ -1,4 +1,4 @@
-"""Every architecture trains 2,000 updates with flat memory and a falling loss."""
+"""Every architecture trains 2,000 updates with constant memory and a falling loss."""
 
 import math
 
@@ -9,7 +9,7 @@ from tests.release.demo_runs import RUNS, train_and_watch, training_command
 pytestmark = pytest.mark.system
 
 UPDATES = 2000
-SETTLED = 200  # updates after which memory may not grow any more
+SETTLED = 200  # updates after which memory must not grow
 GROWTH = 1.05
 
 

@@ -1,6 +1,6 @@
 """Every method in half precision: no NaN, and a loss near that of float32.
 
-Prints, for every architecture, the validation loss in each precision.
+The validation loss of every architecture in each precision is printed.
 """
 
 import pytest
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.system
 
 UPDATES = 200
 PRECISIONS = {"float32": [], **HALF}
-# How far from float32 the validation loss may be, relative. Where there is no copy of the
-# weights in float32, small updates are rounded away.
+# Permitted relative difference of the validation loss from float32. Without a float32 copy of the
+# weights, small updates are rounded away.
 LIMITS = {"bf16": 0.02, "memory-efficient-bf16": 0.10, "fp16": 0.02, "memory-efficient-fp16": 0.05}
 
 
 def narrow(arch: str) -> list:
-    """Options of a model 32 wide."""
+    """Return options of a model of width 32."""
     sides = ["encoder"] if arch.startswith("sentence") else ["decoder"]
     sides += ["encoder"] if arch.startswith("transformer") and "_lm_" not in arch else []
     return [
@@ -41,7 +41,7 @@ def test_ends_near_float32(arch, demo_data, tmp_path):
         assert code == 0, f"{name}: {said}"
         state = torch.load(save_dir / "checkpoint_last.pt", weights_only=True)
         assert state["optimizer_history"][-1]["num_updates"] == UPDATES
-        # Of fairseq's adaptive layers: a number that nobody sets or reads.
+        # Unused in fairseq's adaptive layers.
         weights = {k: v for k, v in state["model"].items() if not k.endswith("._float_tensor")}
         assert all(value.isfinite().all() for value in weights.values()), name
         losses[name] = state["extra_state"]["val_loss"]

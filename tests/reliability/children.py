@@ -1,6 +1,6 @@
-"""Processes that start in milliseconds: forked off a server that has imported fairseq once.
+"""Processes forked from a server that has imported fairseq, so they start at once.
 
-Each has the state of a fresh process, and can be killed or limited without harm to pytest.
+Each has the state of a new process, and can be killed or limited without harm to pytest.
 """
 
 import multiprocessing
@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 
 import torch
-import torch._dynamo  # the optimizers import it, which takes a second
+import torch._dynamo  # optimizers import it, which takes a second
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import train as fairseq_train
@@ -21,8 +21,8 @@ from tests.reliability import faults
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__])
-# Starting a process asks after all others, and an exit code can be read only once: of two threads
-# that ask after the same process, one would see 255.
+# Starting a process polls all others, and an exit code can be read only once. Of two threads that
+# poll the same process, one would get 255.
 _ASKING = threading.Lock()
 
 
@@ -30,8 +30,8 @@ class Child:
     """A process that calls ``function(*arguments)``.
 
     Args:
-        function: at the top level of a module.
-        *arguments: what it is called with.
+        function: defined at the top level of a module.
+        *arguments: its arguments.
     """
 
     def __init__(self, function: Callable, *arguments):
@@ -42,11 +42,11 @@ class Child:
         writer.close()
 
     def result(self, seconds: float = 3600):
-        """Wait for the end.
+        """Wait for the process.
 
         Returns:
-            ``(code, said)``: the exit code, below 0 a signal, and what the function returned,
-            or the message of the error that it raised.
+            ``(code, said)``: the exit code (a negative one is a signal), and the function's result
+            or the message of its error.
         """
         said = None
         if self._reader.poll(seconds):
@@ -61,7 +61,7 @@ class Child:
 
 
 def call(function: Callable, *arguments):
-    """Call a function in a process of its own and return what it returns."""
+    """Call a function in a new process and return its result."""
     code, said = Child(function, *arguments).result()
     assert code == 0, said
     return said
@@ -82,7 +82,7 @@ def _call(writer, function, arguments) -> None:
 
 
 def train(words: list[str], fault: "faults.Fault | None" = None) -> int:
-    """Train as ``fairseq-train`` does, with a fault, and return how many faults there could be."""
+    """Run ``fairseq-train`` with a fault; return the number of places for faults."""
     count = faults.arm(fault)
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     fairseq_train.main(convert_namespace_to_omegaconf(args))

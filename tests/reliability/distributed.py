@@ -1,6 +1,6 @@
-"""Gradients of several gloo processes beside those of one, through fairseq's own Trainer.
+"""Gradients of several gloo processes against those of one, by fairseq's Trainer.
 
-Everything runs in float64, so that what is equal is equal to 1e-12 and what is not shows.
+Everything is in float64, so equal values agree to 1e-12.
 """
 
 import copy
@@ -29,7 +29,7 @@ _QUIET = (
     "--optimizer sgd --lr 0.1 --clip-norm 0"
 ).split()
 
-# Every architecture, and the language models with either criterion.
+# Every architecture; language models with both criterions.
 RUNS = {
     **{name: (name, []) for name in runs.RUNS if name != "transformer_lm_coda"},
     "transformer_lm_coda": (
@@ -44,7 +44,7 @@ RUNS = {
 _OFF = {
     "disagreement": None,
     "hsic_weight": 0.0,
-    "hsic_samples": 512,  # the default: without HSIC nothing else is taken
+    "hsic_samples": 512,  # the default; other options apply only with HSIC
     "orthogonality_weight": 0.0,
     "diversity_start": 0,
     "diversity_warmup_updates": 0,
@@ -63,13 +63,13 @@ TERMS = {
     "summed-loss": {**_ORTHOGONALITY, "orthogonality_normalization": "summed-loss"},
     "all": {"disagreement": "subspace,position,output", **_HSIC, **_ORTHOGONALITY},
 }
-# Of an encoder-decoder model: terms of target positions alone.
+# Terms on target positions only, for encoder-decoder models.
 TARGET_TERMS = {
     "target-side": {"disagreement": "position,output", "disagreement_on": "cross,decoder"},
     "target-subspace": {"disagreement": "subspace", "disagreement_on": "decoder"},
 }
 
-# Source and target lengths of the sentences of each worker.
+# Source and target lengths of each worker's sentences.
 BATCHES = {
     "uneven": [
         [(5, 4), (3, 6), (7, 2)],
@@ -88,7 +88,7 @@ BATCHES = {
 
 @dataclass
 class Outcome:
-    """What came of a case; deviations are relative to the largest gradient.
+    """The result of a case. Deviations are relative to the largest gradient.
 
     Attributes:
         run: of ``RUNS``.
@@ -109,7 +109,7 @@ class Outcome:
 
 
 def compare(world: int, cases: Sequence[tuple[str, str]], data: Path, scratch: Path):
-    """Train a step in ``world`` processes and in one, with the data that ``miniature`` wrote.
+    """Train one step in ``world`` processes and in one, on data of ``miniature``.
 
     Returns:
         An ``Outcome`` for every case (run and term) and batch.
@@ -165,13 +165,13 @@ def _configuration(run: str, data: Path):
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     cfg = convert_namespace_to_omegaconf(args)
     if "token_loss" in cfg.criterion:
-        # One process would fuse the loss where several do not, and fairseq's rounds to float32.
+        # Unlike several processes, one would fuse the loss, and fairseq's loss rounds to float32.
         cfg.criterion.token_loss = "stock"
     return cfg
 
 
 class _Training:
-    """fairseq's Trainer with a model in float64, whose optimizer notes gradients only."""
+    """fairseq's Trainer with a float64 model and an optimizer that only records gradients."""
 
     def __init__(self, run: str, term: str, data: Path, rank: int, world: int):
         self.cfg = copy.deepcopy(_configuration(run, data))
@@ -188,7 +188,7 @@ class _Training:
         metrics.reset()
         self.trainer = Trainer(self.cfg, self.task, model, criterion)
         self.task.optimizer_step = self._note
-        # fairseq takes the norm of gradients in float32 only.
+        # fairseq computes the norm of gradients in float32.
         self.trainer.clip_grad_norm = lambda *_: torch.tensor(1.0)
         self.gradients: list[torch.Tensor] = []
 
@@ -199,7 +199,7 @@ class _Training:
         ]
 
     def samples(self, lengths: list[list[tuple[int, int]]]) -> list[dict]:
-        """Make a batch of the lengths of each worker; sentence n is the same in any division."""
+        """Return batches of the given lengths; sentence n is the same in any division."""
         generator, items = torch.Generator().manual_seed(7), []
         for number, (source, target) in enumerate(sum(lengths, [])):
             first = torch.randint(4, 24, (source,), generator=generator)
@@ -217,14 +217,14 @@ class _Training:
         return {"id": number, "source": source, "target": target}
 
     def step(self, samples: list[dict]) -> tuple[list[torch.Tensor], dict]:
-        """Return the gradients that the optimizer would get, and what is logged."""
+        """Return the gradients for the optimizer, and the logged values."""
         self.trainer.reset_dummy_batch(self.samples([[(4, 3), (2, 5)]])[0])
         self.trainer.set_num_updates(0)
         log = self.trainer.train_step(samples)
         return self.gradients, log
 
     def validate(self, *samples: dict) -> dict:
-        """Return what validation logs."""
+        """Return the logged values of a validation."""
         with metrics.aggregate(new_root=True) as aggregator:
             for sample in samples:
                 self.trainer.valid_step(sample)
@@ -237,7 +237,7 @@ def _deviation(first: list, second: list) -> float:
     return max(float((x - y).abs().max()) for x, y in pairs) / scale
 
 
-_TIMES = ("wall", "wps", "ups", "wpb", "bsz", "train_wall")  # and what counts workers
+_TIMES = ("wall", "wps", "ups", "wpb", "bsz", "train_wall")  # and values that count workers
 
 
 def _log_deviation(first: dict, second: dict) -> float:
@@ -250,7 +250,7 @@ def _log_deviation(first: dict, second: dict) -> float:
 
 
 def all_cases() -> list[tuple[str, str]]:
-    """Every run with every term."""
+    """Return every run with every term."""
     translation = [run for run in RUNS if run.startswith("transformer") and "_lm_" not in run]
     return [
         *((run, term) for run in RUNS for term in TERMS),
@@ -259,16 +259,16 @@ def all_cases() -> list[tuple[str, str]]:
 
 
 def equals_the_joined_batch(outcome: Outcome) -> bool:
-    """Say whether a step of several processes must equal one on the joined batch.
+    """Return True if a step of several processes must equal one on the joined batch.
 
-    A worker's term counts with its share of the sample size: target tokens, or examples in
-    classification. So the mean over workers is the mean over all positions if a term is a mean
-    over target positions; or if the positions it is a mean over are shared out alike.
+    A worker's term is weighted by its share of the sample size: target tokens, or examples in
+    classification. So the mean over workers is the mean over all positions if the term is a mean
+    over target positions, or if its positions are divided in the same proportion.
     """
     if outcome.term == "none":
         return True
-    # HSIC and the mean that is subtracted relate all positions of a batch to each other; what is
-    # added once a batch counts once for every process.
+    # HSIC and centred terms relate all positions of a batch to each other. A term that is added
+    # once in a batch is added by every process.
     if outcome.term in ("hsic", "all", "centred", "summed-loss"):
         return False
     per_target = "_lm_" in outcome.run or outcome.term in TARGET_TERMS
@@ -276,13 +276,13 @@ def equals_the_joined_batch(outcome: Outcome) -> bool:
 
 
 def check(outcomes: Sequence[Outcome]) -> None:
-    """Assert what must hold of every outcome."""
+    """Assert the permitted deviations of every outcome."""
     for outcome in outcomes:
-        # Sums in another order; what is logged is rounded.
+        # Sums have another order, and logged values are rounded.
         assert outcome.accumulated < 1e-12, outcome
         assert outcome.logged < 1e-6, outcome
         if equals_the_joined_batch(outcome):
-            # fairseq takes the softmax in float32 also of float64 scores.
+            # fairseq computes the softmax of float64 scores in float32.
             assert outcome.joined < 1e-6, outcome
         elif outcome.batch == "uneven":
             assert outcome.joined > 1e-6, f"{outcome}: equal after all; say so in the docs"

@@ -1,4 +1,4 @@
-"""Faults for a process to meet: killed at an update or while saving, or a file that cannot grow."""
+"""Faults of a process: killed at an update or while saving, or a full disk."""
 
 import os
 import resource
@@ -16,9 +16,9 @@ class Fault:
     """One fault.
 
     Attributes:
-        where: ``update`` (at the start of one), ``write`` (a checkpoint is opened for writing)
-            or ``rename`` (something is given the name of a checkpoint).
-        nth: which of them, counted from 1 in this process.
+        where: ``update`` (at its start), ``write`` (a checkpoint is opened for writing)
+            or ``rename`` (a file is renamed to a checkpoint).
+        nth: its number, counted from 1 in this process.
         how: ``SIGKILL`` or ``SIGTERM``, at once; for ``write`` also ``kill`` (the kernel ends
             the process after ``size`` bytes) or ``full`` (writing fails after ``size`` bytes,
             as on a full disk).
@@ -32,7 +32,7 @@ class Fault:
 
 
 def arm(fault: Fault | None) -> Callable[[], int]:
-    """Let this process meet a fault, and return what counts the writes of checkpoints so far."""
+    """Set up a fault in this process; return a function that counts writes of checkpoints."""
     counts = {"write": 0, "rename": 0, "update": 0}
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -60,8 +60,8 @@ def arm(fault: Fault | None) -> Callable[[], int]:
 
 def _strike(fault: Fault) -> None:
     if fault.how in ("kill", "full"):
-        # Beyond the limit the kernel sends SIGXFSZ, which ends a process that does not ignore
-        # it; else writing fails with EFBIG: at an exact byte, and whatever writes.
+        # Beyond the limit the kernel sends SIGXFSZ, which kills the process. If it is ignored,
+        # writing fails with EFBIG at that byte.
         ending = signal.SIG_DFL if fault.how == "kill" else signal.SIG_IGN
         signal.signal(signal.SIGXFSZ, ending)
         resource.setrlimit(resource.RLIMIT_FSIZE, (fault.size, resource.RLIM_INFINITY))

@@ -1,4 +1,4 @@
-"""Data folders of a few dozen lines, written without fairseq-preprocess."""
+"""Writes data folders of a few dozen lines without fairseq-preprocess."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Interrupt a training, start it again, and compare with one that never stopped."""
+"""Interrupts and resumes a training, and compares it with an uninterrupted one."""
 
 from pathlib import Path
 
@@ -8,26 +8,26 @@ from diverse_mha.common.status import read_status
 from tests.reliability.children import Child, call, train
 from tests.reliability.faults import Fault
 
-UPDATES = 8  # an epoch of every run has 4 to 7
+UPDATES = 8  # an epoch has 4 to 7 updates
 
 
 def whole_run(words: list[str], save_dir: Path) -> tuple[dict, int]:
-    """Train without a fault; return the last checkpoint, and how often one was written."""
+    """Train without a fault; return the last checkpoint and the number of writes."""
     count = call(train, words)
     return load(save_dir / "checkpoint_last.pt"), count
 
 
 def interrupted_run(words: list[str], save_dir: Path, fault: Fault) -> tuple[dict, object]:
-    """Train, meet a fault, look at what is left, train again with the same command.
+    """Train with a fault, check the files, and resume with the same command.
 
     Returns:
-        The last checkpoint, and what the run said when it met the fault.
+        The last checkpoint, and the message at the fault.
     """
     code, said = Child(train, words, fault).result()
     expected = {"SIGKILL": -9, "SIGTERM": -15, "kill": -25, "full": 1}[fault.how]
     assert code == expected, f"{fault}: exit code {code}, {said}"
     for path in save_dir.glob("checkpoint*.pt"):
-        load(path)  # every file of that name is whole
+        load(path)  # every checkpoint is complete
     status = read_status(save_dir)
     assert not (status and status.finished)
     call(train, words)
@@ -35,18 +35,18 @@ def interrupted_run(words: list[str], save_dir: Path, fault: Fault) -> tuple[dic
 
 
 def load(path: Path) -> dict:
-    """Read a checkpoint."""
+    """Load a checkpoint."""
     return torch.load(path, weights_only=True)
 
 
 def differences(first: dict, second: dict) -> list[str]:
-    """Name the tensors and numbers that differ in weights, optimizer state or updates."""
+    """Return the names of values that differ in weights, optimizer state or updates."""
     found: list[str] = []
     for part in ("model", "last_optimizer_state"):
         _compare(part, first[part], second[part], found)
-    # The history has an entry a start. Of the last, the best validation loss is left out: fairseq
-    # forgets one when it goes on from the end of an epoch, which matters to --lr-scheduler
-    # reduce_lr_on_plateau alone. The learning rate is in the optimizer's state.
+    # The history has an entry for each start. The best validation loss is left out, because fairseq
+    # loses it when it resumes at the end of an epoch; only reduce_lr_on_plateau uses it. The
+    # learning rate is in the optimizer's state.
     updates = [state["optimizer_history"][-1]["num_updates"] for state in (first, second)]
     _compare("num_updates", *updates, found)
     return found

@@ -1,10 +1,10 @@
-"""A short training of every architecture and criterion, with everything random switched on."""
+"""Short trainings of every architecture and criterion, with all random options."""
 
 from pathlib import Path
 
 from diverse_mha.common.files import ROOT
 
-# All that is drawn at random: attention noise, dropout of four kinds, Drophead, samples of HSIC.
+# All random numbers: attention noise, four kinds of dropout, Drophead, and samples of HSIC.
 _NOISE = "--attention-noise 0.5 --dropout 0.1 --attention-dropout 0.1 --activation-dropout 0.1"
 _RANDOM = f"{_NOISE} --drophead 0.2"
 _TERMS = (
@@ -24,7 +24,7 @@ _ADAPTIVE = f"""{_LANGUAGE_MODEL} --criterion adaptive_loss_with_diversity --max
 _CLASSIFIER = f"""--task sentence_classification --batch-size 10 {_ENCODER}
 --criterion sentence_classification_with_diversity"""
 
-# Name: data folder of ``miniature`` and options.
+# Name: data folder of ``miniature``, and options.
 RUNS = {
     "transformer_disagree": ("translation", _TRANSLATION),
     "transformer_routing": ("translation", _TRANSLATION),
@@ -34,7 +34,7 @@ RUNS = {
     "transformer_lm_coda": ("language_model", _ADAPTIVE),
     "sentence_classifier": ("classification", _CLASSIFIER),
 }
-#: Half precision; the scaler of gradients cannot skip an update on the CPU, so it starts low.
+#: Half precision. The scaler cannot skip updates on the CPU, so its scale starts low.
 HALF = {
     "bf16": ["--bf16"],
     "memory-efficient-bf16": ["--memory-efficient-bf16"],
@@ -47,7 +47,7 @@ _COMMON = f"""--user-dir {ROOT / "diverse_mha"} --optimizer adam --lr 1e-2
 
 
 def words(arch: str, data: Path, save_dir: Path, *options) -> list[str]:
-    """Write the options of fairseq-train for a run; later ones win."""
+    """Return the options of fairseq-train for a run; later ones override earlier ones."""
     folder, own = RUNS[arch]
     common = [*_COMMON.split(), *own.split(), *_RANDOM.split(), *_TERMS.split()]
     rest = ["--save-dir", save_dir, *options]

@@ -1,4 +1,4 @@
-"""Checkpoints whose options hold expressions that would run code, and a watch for running it."""
+"""Checkpoints with options that would run code if evaluated, and a watch that detects it."""
 
 import copy
 import dataclasses
@@ -25,9 +25,9 @@ SHAPES = {"lstm": RECURRENT, "lightconv": LIGHT}
 
 
 class Watch:
-    """Notes whenever Python runs, opens, imports or connects to anything with ``CANARY`` in it.
+    """Records when Python runs, opens, imports or connects to anything with ``CANARY`` in its name.
 
-    A file of the data folder may be looked for: its name is made of the names of languages.
+    Looking for a file of the data folder is allowed: its name contains the languages.
     """
 
     EVENTS = ("exec", "open", "import", "os.", "subprocess.", "socket.", "urllib.", "ctypes.")
@@ -39,7 +39,7 @@ class Watch:
     def look(self, event, arguments):
         if not self.watching or not event.startswith(self.EVENTS):
             return
-        self.watching = False  # looking may raise events of its own
+        self.watching = False  # this function may itself raise audit events
         texts = [str(x.co_consts) if isinstance(x, CodeType) else str(x) for x in arguments]
         inside = event == "open" and os.path.basename(os.path.dirname(texts[0])) == "bin"
         if any(CANARY in text for text in texts) and not inside:
@@ -48,7 +48,7 @@ class Watch:
 
     @contextmanager
     def on(self):
-        """Watch what happens inside; fails on anything seen, and on a ``CANARY`` left behind."""
+        """Watch the body of the context; fail on any recorded event or a file ``CANARY``."""
         self.seen, self.watching = [], True
         try:
             yield
@@ -58,7 +58,7 @@ class Watch:
 
 
 def fields(group: str, name: str) -> list[str]:
-    """Return the options of what a name stands for."""
+    """Return the options of a model, task or criterion."""
     owner = checkpoint_options._registered(group, name)
     schema = getattr(owner, "__dataclass", None)
     if schema is not None:
@@ -70,7 +70,7 @@ def fields(group: str, name: str) -> list[str]:
 
 
 def task_of(group: str, name: str) -> str:
-    """Return the task that goes with a model or a criterion."""
+    """Return the task of a model or criterion."""
     if group == "task":
         return name
     if name.startswith("sentence_class"):
@@ -80,7 +80,7 @@ def task_of(group: str, name: str) -> str:
 
 
 def arguments(group: str, name: str, folders: dict[str, str]) -> Namespace:
-    """Return the parsed command line of a training of a tiny model with this part in it."""
+    """Return the parsed command line of a training of a tiny model with this component."""
     task = task_of(group, name)
     kind = (
         "sentence_classification"
@@ -95,14 +95,14 @@ def arguments(group: str, name: str, folders: dict[str, str]) -> Namespace:
     words = [folders[kind], "--task", task, "--arch", model]
     for side in SIDES.get(kind, ("encoder",)):
         words += shape.format(side).split()
-    if kind == "translation":  # fairseq's moses tokeniser takes them over, and no None
+    if kind == "translation":  # required by fairseq's moses tokeniser
         words += ["--source-lang", "src", "--target-lang", "tgt"]
     if model == "lightconv":
         words += ["--encoder-conv-dim", "16", "--decoder-conv-dim", "16"]
     if model.startswith("lstm"):
         words += ["--decoder-out-embed-dim", "16"]
     if name.startswith("adaptive"):
-        # fairseq's adaptive loss refuses the default way of several processes, also for one.
+        # fairseq's adaptive loss refuses the default DDP backend, even in one process.
         words += ["--adaptive-softmax-cutoff", "4,8", "--ddp-backend", "legacy_ddp"]
     criterion = name if group == "criterion" else "cross_entropy"
     if kind == "sentence_classification":
@@ -114,13 +114,13 @@ def arguments(group: str, name: str, folders: dict[str, str]) -> Namespace:
 
 
 def healthy(group: str, name: str, folders: dict[str, str]) -> tuple[dict, Namespace]:
-    """Return an untrained checkpoint as fairseq would write it, and its flat options."""
+    """Return an untrained checkpoint of fairseq, and its flat options."""
     args = arguments(group, name, folders)
     return untrained(args), args
 
 
 def poisoned(state: dict, args: Namespace | None, group: str, names: list[str], value) -> dict:
-    """Return a copy of a checkpoint with ``value`` for options; in the flat form with ``args``."""
+    """Return a copy of a checkpoint with ``value`` for options; with ``args`` in the flat form."""
     if args is not None:
         flat = Namespace(**{**vars(args), **dict.fromkeys(names, value)})
         return {**state, "args": flat, "cfg": None}
@@ -131,9 +131,9 @@ def poisoned(state: dict, args: Namespace | None, group: str, names: list[str], 
 
 
 def attempt(run, watch: Watch) -> str:
-    """Run something on a poisoned checkpoint: return the line it ends with, or nothing.
+    """Run something on a poisoned checkpoint; return its one-line error, or an empty text.
 
-    Fails if anything of the expression is run or opened, and lets every other error through.
+    Fails if the expression is run or opened. Other errors pass.
     """
     with watch.on():
         try:

@@ -1,4 +1,4 @@
-"""A checkpoint that would run code on loading is refused by every command that takes one."""
+"""Every command refuses a checkpoint that would run code when loaded."""
 
 import contextlib
 import os
@@ -39,14 +39,14 @@ COMMANDS = {
 
 
 class Bomb:
-    """Makes a folder when it is unpickled by a loader that runs what it is told to."""
+    """Makes a folder when unpickled by an unsafe loader."""
 
     def __reduce__(self):
         return (os.mkdir, ("exploded",))
 
 
 def write_bomb(folder, form):
-    """Write ``bomb.pt``: a good checkpoint but for one value, in a format that torch reads."""
+    """Write ``bomb.pt``, a checkpoint with one malicious value, in a format that torch reads."""
     state = torch.load(folder / "best.pt", weights_only=True)
     state["extra_state"]["bomb"] = Bomb()
     if form == "a bare pickle":
@@ -61,13 +61,13 @@ def write_bomb(folder, form):
 
 @pytest.fixture(scope="module")
 def bomb(whole):
-    """A bomb in today's format."""
+    """A bomb in torch's current format."""
     write_bomb(whole, "zip")
 
 
 def test_the_unsafe_pickle_runs_code_without_the_guard(bomb, world):
-    """Where this fails, the tests below show nothing."""
-    with contextlib.suppress(RuntimeError):  # of a bare pickle, once that has been loaded
+    """Otherwise the tests below would prove nothing."""
+    with contextlib.suppress(RuntimeError):  # torch warns after loading a bare pickle
         torch.load("bomb.pt", weights_only=False)
     assert (world / "exploded").is_dir()
     (world / "exploded").rmdir()
@@ -75,7 +75,9 @@ def test_the_unsafe_pickle_runs_code_without_the_guard(bomb, world):
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
-def test_refused_and_nothing_runs(command, bomb, world, monkeypatch, capsys):
+def test_a_malicious_checkpoint_is_refused_and_runs_nothing(
+    command, bomb, world, monkeypatch, capsys
+):
     row = Row("bomb", command, "", "")
     name = "bombs/checkpoint" if "bombs" in command else "bomb.pt"
     check(row._replace(culprit=name, cure="refused"), world, monkeypatch, capsys)
@@ -83,14 +85,16 @@ def test_refused_and_nothing_runs(command, bomb, world, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("form", ["before 1.6", "a bare pickle"])
-def test_refused_in_older_formats(form, whole, world, monkeypatch, capsys):
+def test_malicious_checkpoints_in_older_formats_are_refused(
+    form, whole, world, monkeypatch, capsys
+):
     write_bomb(whole, form)
     check(Row("bomb", COMMANDS["evaluate"], "bomb.pt", "refused"), world, monkeypatch, capsys)
     assert not (world / "exploded").exists()
 
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-def test_the_hub_interface_refuses_it(whole, world):
+def test_the_hub_interface_refuses_a_malicious_checkpoint(whole, world):
     from fairseq.models.transformer import TransformerModel
 
     write_bomb(whole, "zip")
@@ -100,8 +104,8 @@ def test_the_hub_interface_refuses_it(whole, world):
 
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-def test_options_of_a_checkpoint_do_not_become_the_commands(world, monkeypatch, capsys):
-    """evaluate-lm passes one on to fairseq-eval-lm, which imports what --user-dir names."""
+def test_user_dir_in_a_checkpoint_is_not_imported(world, monkeypatch, capsys):
+    """Via evaluate-lm, which passes --user-dir on to fairseq-eval-lm."""
     (world / "plugin_that_runs").mkdir()
     (world / "plugin_that_runs/__init__.py").write_text("import os; os.mkdir('exploded')\n")
     state = torch.load("lm.pt", weights_only=True)

@@ -1,4 +1,4 @@
-"""Options in a checkpoint are not run, whatever their kind."""
+"""Options of any kind in a checkpoint are never run as code."""
 
 import ast
 import sys
@@ -35,7 +35,7 @@ def watch():
 
 @pytest.fixture
 def folders(data, pairs, tmp_path, monkeypatch):
-    """Data of the three kinds; the current folder is an empty one."""
+    """Data of the three kinds. The current folder is empty."""
     monkeypatch.chdir(tmp_path)
     texts = str(data)
     return {"translation": texts, "language_modeling": texts, "sentence_classification": str(pairs)}
@@ -43,7 +43,7 @@ def folders(data, pairs, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def checkpoint_of():
-    """Function that makes an untrained checkpoint, once for each name."""
+    """Function that returns an untrained checkpoint, cached by name."""
     made = {}
 
     def make(group, name, folders):
@@ -63,7 +63,7 @@ def build(state, data):
 
 
 def build_if_it_fits(state, data):
-    """Build; of a text taken for true a model may come that the parameters do not fit."""
+    """Build a model. A text read as true may give a model that does not fit the parameters."""
     try:
         build(state, data)
     except RuntimeError as error:
@@ -77,7 +77,7 @@ def data_of(state, folders):
 
 
 def test_the_watch_notices_code_that_runs(watch, tmp_path, monkeypatch):
-    """Where this fails, the tests below show nothing."""
+    """Otherwise the tests below would prove nothing."""
     monkeypatch.chdir(tmp_path)
     for expression in (EXPRESSION, f"open('{CANARY}', 'w')", f"'{CANARY}'"):
         with pytest.raises(AssertionError), watch.on():
@@ -92,12 +92,12 @@ def test_eval_reads_literals_in_every_module_of_fairseq():
         text = path.read_text()
         if "eval(" not in text and "exec(" not in text:
             continue
-        with warnings.catch_warnings(action="ignore"):  # of escapes in fairseq's strings
+        with warnings.catch_warnings(action="ignore"):  # invalid escapes in fairseq's strings
             calls = [n.func for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call)]
         if not any(isinstance(f, ast.Name) and f.id in ("eval", "exec") for f in calls):
             continue
         module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
-        if module.startswith("fairseq.examples."):  # no name that a checkpoint may give is there
+        if module.startswith("fairseq.examples."):  # no allowed name leads there
             continue
         assert sys.modules[module].eval is checkpoint_options.evaluate_option, module
         assert not any(isinstance(f, ast.Name) and f.id == "exec" for f in calls), module
@@ -109,8 +109,8 @@ def test_eval_reads_literals_in_every_module_of_fairseq():
     "group,registry",
     [("model", ARCH_MODEL_REGISTRY), ("task", TASK_REGISTRY), ("criterion", CRITERION_REGISTRY)],
 )
-def test_paths_that_a_checkpoint_may_name(group, registry):
-    """All of ours, the listed ones of fairseq's, and nothing else that is registered."""
+def test_a_checkpoint_may_name_only_allowed_classes(group, registry):
+    """All of ours and listed ones of fairseq."""
     allowed = {name for name in registry if checkpoint_options._registered(group, name)}
     ours = {name for name in registry if registry[name].__module__.startswith("diverse_mha")}
     assert ours and ours <= allowed
@@ -124,13 +124,13 @@ def test_paths_that_a_checkpoint_may_name(group, registry):
 
 
 @pytest.mark.parametrize("name", ["x", ["transformer"], 3, "${oc.env:HOME}"])
-def test_other_names_are_refused(name):
+def test_unknown_names_are_refused(name):
     for cfg in ({"model": {"_name": name}}, {"task": {"_name": "translation", "task": name}}):
         with pytest.raises(UserError, match="^a.pt: its option .*refused$"):
             checkpoint_options.check_options("a.pt", cfg)
 
 
-def test_a_user_dir_may_be_named(monkeypatch):
+def test_a_class_of_a_user_dir_may_be_named(monkeypatch):
     class Own(CRITERION_REGISTRY["cross_entropy"]):
         """A criterion that another package registers."""
 
@@ -178,12 +178,12 @@ def test_wrong_values_end_in_one_line(group, name, option, value, folders, watch
         state = poisoned(state, None, group, [switches[option]], True)
     state = poisoned(state, None, group, [option], value)
     line = attempt(lambda: build(state, data_of(state, folders)), watch)
-    # By a check of ours or by OmegaConf, which name the option; by fairseq, which quotes the text.
+    # Our check and OmegaConf name the option; fairseq quotes the text.
     named = (f"{flag(option)} ", f"its option {option} ", f"its option {group}.{option} ", CANARY)
     assert line.startswith("poisoned.pt: ") and any(part in line for part in named)
 
 
-def test_an_error_names_the_checkpoint_of_an_ensemble_that_it_comes_from(folders, checkpoint_of):
+def test_an_error_names_the_right_checkpoint_of_an_ensemble(folders, checkpoint_of):
     state, _ = checkpoint_of("model", "transformer_disagree", folders)
     torch.save(poisoned(state, None, "model", ["dropout"], "much"), "second.pt")
     state, _ = checkpoint_of("model", "transformer_disagree", folders)
@@ -195,20 +195,20 @@ def test_an_error_names_the_checkpoint_of_an_ensemble_that_it_comes_from(folders
     assert len(ensemble) == 2 and task.build_criterion(cfg.criterion)
 
 
-def test_names_that_lead_out_of_the_data_folder_are_refused():
+def test_names_that_lead_outside_the_data_folder_are_refused():
     cfg = {"task": {"_name": "translation", "source_lang": "../en"}}
     with pytest.raises(UserError, match=r"^a.pt: its option task.source_lang '../en': .*refused$"):
         checkpoint_options.check_options("a.pt", cfg)
 
 
 @pytest.mark.parametrize("option", ["encoder_embed_path", "decoder_embed_path"])
-def test_word_vectors_are_not_read_again(option, folders, watch, checkpoint_of):
+def test_pretrained_word_vectors_are_not_read(option, folders, watch, checkpoint_of):
     state, _ = checkpoint_of("model", "transformer", folders)
     state = poisoned(state, None, "model", [option], CANARY)
     assert attempt(lambda: build(state, data_of(state, folders)), watch) == ""
 
 
-def test_the_hub_interface_opens_subwords_of_its_caller_only(folders, watch, checkpoint_of):
+def test_the_hub_interface_opens_only_subword_files_of_its_caller(folders, watch, checkpoint_of):
     state, _ = checkpoint_of("model", "transformer", folders)
     bpe = {"_name": "subword_nmt", "bpe_codes": CANARY}
     torch.save({**state, "cfg": {**state["cfg"], "bpe": bpe}}, "hub.pt")
@@ -218,11 +218,11 @@ def test_the_hub_interface_opens_subwords_of_its_caller_only(folders, watch, che
         return TransformerModel.from_pretrained(".", "hub.pt", data, **options)
 
     assert attempt(load, watch).startswith("--bpe-codes is missing (from Python: bpe_codes=...)")
-    with pytest.raises(EnvironmentError, match="own-codes"):  # opened where the caller says so
+    with pytest.raises(EnvironmentError, match="own-codes"):  # the caller's own path is opened
         load(bpe_codes="own-codes")
 
 
-#: An option of each kind that a checkpoint may hold, and the form of its options.
+#: An option of each kind, and the form of the checkpoint's options.
 KINDS = [
     ("model", "transformer", "adaptive_softmax_cutoff", "cfg"),  # a list, evaluated by fairseq
     ("model", "transformer", "encoder_layers_to_keep", "args"),
@@ -245,8 +245,10 @@ KINDS = [
 @pytest.mark.integration
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 @pytest.mark.parametrize("group,name,option,form", KINDS, ids=lambda value: value)
-def test_every_kind_of_option(group, name, option, form, folders, watch, checkpoint_of):
-    """A text and a list of it: refused in a line, or not used; never run."""
+def test_options_of_every_kind_are_refused_or_unused(
+    group, name, option, form, folders, watch, checkpoint_of
+):
+    """An expression as text or in a list is refused in one line or unused, but never run."""
     state, args = checkpoint_of(group, name, folders)
     assert option in fields(group, name)
     data = data_of(state, folders)
@@ -254,5 +256,5 @@ def test_every_kind_of_option(group, name, option, form, folders, watch, checkpo
         bad = poisoned(state, args if form == "args" else None, group, [option], value)
         line = attempt(lambda bad=bad: build_if_it_fits(bad, data), watch)
         if line:
-            # Criterions say what is wrong in their own words, built by themselves.
+            # Criterions have their own messages.
             assert line.startswith("poisoned.pt: ") or group == "criterion", line

@@ -1,4 +1,4 @@
-"""Shell scripts survive blanks and leading dashes in every path and argument, and CDPATH."""
+"""Shell scripts work with spaces and leading dashes in paths and arguments, and with CDPATH."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from diverse_mha.common.files import ROOT
 from tests import warm
 
-# Those that hand their words on to Python; the others are looked at one by one below.
+# Scripts that pass their arguments to Python. The others are tested separately.
 ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh", "check-gpu.sh")
 LAUNCHERS = sorted(
     f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh") if path.name not in ALONE
@@ -21,7 +21,7 @@ WORDS = ["a b", "-c d", "", "*", "$HOME", "--out=-e f"]
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """A copy of the scripts in a folder with an awkward name, and a stand-in for Python."""
+    """A copy of the scripts in a folder with an unusual name, and a stand-in for Python."""
     folder = tmp_path_factory.mktemp("shell") / "a b" / "-c d"
     for name in ("scripts", "data-prep", ".ci"):
         shutil.copytree(ROOT / name, folder / name)
@@ -45,12 +45,12 @@ def run(script, *words, cwd, python, **environment):
     )
 
 
-def test_every_launcher_is_tried():
+def test_all_scripts_are_found():
     assert len(LAUNCHERS) >= 8 and len(PREPARATIONS) == 16
 
 
 @pytest.mark.parametrize("script", LAUNCHERS)
-def test_launchers_pass_words_and_folders_unchanged(script, clone):
+def test_launchers_pass_arguments_and_folders_unchanged(script, clone):
     cases = [
         (clone / script, "/", clone / "-p y", {}),
         (Path("-c d", script), clone.parent, Path("-c d/-p y"), {}),
@@ -77,7 +77,7 @@ def test_a_copy_in_the_current_folder_is_not_imported(tmp_path):
 
 
 @pytest.mark.parametrize("script", ["setup.sh", "quickstart.sh", "audit.sh", "test.sh"])
-def test_help_from_an_awkward_folder(script, clone):
+def test_help_works_in_a_folder_with_an_unusual_name(script, clone):
     done = run(
         Path("-c d/scripts", script), "--help", cwd=clone.parent, python="/nowhere", CDPATH="."
     )
@@ -86,8 +86,8 @@ def test_help_from_an_awkward_folder(script, clone):
 
 
 @pytest.mark.parametrize("name", PREPARATIONS)
-def test_help_has_an_example_and_an_odd_option_is_one_line(name, clone):
-    """Without a Python, and so before anything is set up."""
+def test_help_has_an_example_and_wrong_options_are_reported(name, clone):
+    """Without Python, so before set-up."""
     script = Path("-c d/data-prep", name)
     done = run(script, "--help", cwd=clone.parent, python="/nowhere", CDPATH=".")
     assert (done.returncode, done.stderr) == (0, "")

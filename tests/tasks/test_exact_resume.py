@@ -1,4 +1,4 @@
-"""What half precision needs in a checkpoint, through fairseq's own optimizers."""
+"""State of half-precision training in checkpoints."""
 
 import copy
 import weakref
@@ -33,7 +33,7 @@ def optimizer(seed=0, flat=False, dtype=torch.bfloat16, scaler=None):
 
 
 def loaded(other):
-    """The optimizer that fairseq builds from the weights of a checkpoint: rounded ones."""
+    """Return the optimizer that fairseq builds from the rounded weights of a checkpoint."""
     flat = isinstance(other.fp32_params, dict)
     new = optimizer(seed=1, flat=flat, dtype=other.fp16_params[0].dtype, scaler=other.scaler)
     sources = [torch.cat(other.fp16_params)] if flat else other.fp16_params
@@ -60,22 +60,22 @@ def test_float32_master_weights_survive_a_resume(flat, dtype):
     saved = task.get_checkpoint_dict()["Task"]
     after, resumed = loaded(before), Task()
     assert not all(torch.equal(a, b) for a, b in zip(values(after), values(before), strict=True)), (
-        "rounding takes something away"
+        "rounding changes the weights"
     )
     resumed.set_checkpoint_dict(saved)
     assert resumed.get_checkpoint_dict()["Task"] is saved, "saved again before the first step"
     step(resumed, after)
     for a, b in zip(values(after), values(before), strict=True):
         assert torch.equal(a, b)
-        a.data.add_(1.0)  # an update
+        a.data.add_(1.0)  # one update
     now = resumed.get_checkpoint_dict()["Task"]["fp32_params"]
     assert all(torch.equal(p, kept) for p, kept in zip(values(after), now, strict=True)), (
-        "what is saved next is of now, not of the checkpoint"
+        "the new state is saved, not that of the checkpoint"
     )
 
 
 def test_restored_state_is_freed():
-    """The dictionary that fairseq read stays, in its main(), to the end of the training."""
+    """Fairseq's main() keeps the loaded dictionary until the training ends."""
     before, task, resumed = optimizer(), Task(), Task()
     step(task, before)
     kept = copy.deepcopy(task.get_checkpoint_dict())
@@ -104,14 +104,14 @@ def test_loss_scaler_counters_survive_a_resume():
     resumed.set_checkpoint_dict(task.get_checkpoint_dict()["Task"])
     step(resumed, optimizer(scaler=fresh))
     assert fresh._iter == 5 and fresh._last_rescale_iter == scaler._last_rescale_iter
-    assert fresh.loss_scale == 2.0**15, "fairseq saves and loads that one"
+    assert fresh.loss_scale == 2.0**15, "fairseq saves the scale itself"
     fresh.update()
     step(resumed, optimizer(scaler=fresh))
-    assert fresh._iter == 6, "restored once"
+    assert fresh._iter == 6, "restored only once"
 
 
 def test_amp_scale_survives_a_resume():
-    """A checkpoint of fairseq has nothing of it, and a resumed run begins anew."""
+    """Fairseq does not save it, so its resumed runs start with the initial scale."""
     scaler, fresh = (torch.amp.GradScaler("cpu", init_scale=128.0) for _ in range(2))
     scaler.scale(torch.ones(1))
     scaler.update(2048.0)
@@ -120,12 +120,12 @@ def test_amp_scale_survives_a_resume():
     resumed.set_checkpoint_dict(task.get_checkpoint_dict()["Task"])
     step(resumed, SimpleNamespace(scaler=fresh))
     assert fresh.state_dict() == scaler.state_dict() and fresh.get_scale() == 2048.0
-    resumed.set_checkpoint_dict({"scaler": {"_iter": 5}})  # begun with --fp16
+    resumed.set_checkpoint_dict({"scaler": {"_iter": 5}})  # from a run with --fp16
     step(resumed, SimpleNamespace(scaler=fresh))
     assert fresh.get_scale() == 2048.0
 
 
-def test_nothing_is_saved_in_float32_or_before_a_step():
+def test_no_state_is_saved_in_float32_or_before_a_step():
     task = Task()
     assert task.get_checkpoint_dict() == {}
     step(task, SimpleNamespace())

@@ -1,4 +1,4 @@
-"""What fairseq-eval-lm scores: a text, not what is left of it."""
+"""fairseq-eval-lm scores the whole text."""
 
 from types import SimpleNamespace
 
@@ -16,11 +16,11 @@ diverse_mha.register()
     "length, window, sizes, refused",
     [
         (1024, 0, [117], True),  # fairseq's default length, for a model of 16
-        (1016, 8, [1016, 3], True),  # fairseq has taken the context off
-        (1024, 0, [5, 16], False),  # sentences by themselves
+        (1016, 8, [1016, 3], True),  # fairseq has subtracted the context
+        (1024, 0, [5, 16], False),  # single sentences
         (16, 0, [16, 7], False),
         (8, 8, [8, 8], False),
-        (16, 0, [16, 20], False),  # a sentence of which there is a warning
+        (16, 0, [16, 20], False),  # a long sentence only gets a warning
     ],
 )
 def test_blocks_longer_than_the_model_are_refused(name, length, window, sizes, refused):

@@ -1,4 +1,4 @@
-"""The classification task: data set, batches, and data that are not right."""
+"""The classification task: data sets, batches and invalid data."""
 
 from types import SimpleNamespace
 
@@ -25,7 +25,7 @@ def write(folder, lines, *, split="train", fields=("input0", "input1", "label", 
 
 
 def write_field(folder, field, column):
-    """Write one field of the training examples anew."""
+    """Rewrite one field of the training examples."""
     names = dict.fromkeys(NAMES.get(field, WORDS), 1)
     binarise(folder, {field: names}, {"train": {field: column}})
 
@@ -55,13 +55,13 @@ def test_pairs_are_batched_in_adjacent_rows(tmp_path):
     ]
     assert [" ".join(row) for row in words] == [*PAIRS[0][:2], *PAIRS[1][:2]]
     assert batch["net_input"]["src_tokens"].shape == (4, 6)
-    assert batch["net_input"]["src_lengths"].tolist() == [4, 2, 2, 6]  # with the end mark
+    assert batch["net_input"]["src_lengths"].tolist() == [4, 2, 2, 6]  # with end of sentence
     assert batch["target"].tolist() == [0, 2] and batch["group"].tolist() == [0, 2]
     assert (batch["nsentences"], batch["ntokens"]) == (2, 14)
     assert dataset.collater([]) == {}
 
 
-def test_single_sentences(tmp_path):
+def test_single_sentences_are_batched(tmp_path):
     task = setup(
         write(tmp_path, [line[:1] + line[2:3] for line in PAIRS], fields=("input0", "label"))
     )
@@ -86,7 +86,7 @@ def test_max_tokens_counts_padding_and_no_example_is_lost(tmp_path):
     assert sorted(seen) == list(range(20))
 
 
-def test_order_is_by_length_and_at_random_in_training():
+def test_batches_are_sorted_by_length_and_shuffled_in_training():
     tokens = [torch.tensor([4] * n + [2]) for n in (3, 1, 2, 1, 3, 1)]
     sentences = SimpleNamespace(sizes=np.array([len(t) for t in tokens]))
     orders = set()
@@ -101,7 +101,7 @@ def test_order_is_by_length_and_at_random_in_training():
     assert fixed.tolist() == [1, 3, 5, 2, 0, 4]
 
 
-def test_any_training_split_is_shuffled_and_its_parts_are_joined(tmp_path):
+def test_training_splits_are_shuffled_and_their_parts_joined(tmp_path):
     for split in ("half", "half1", "valid"):
         task = setup(write(tmp_path, PAIRS, split=split))
     for split, combine, count in (("half", True, 8), ("half", False, 4), ("valid", False, 4)):
@@ -111,7 +111,7 @@ def test_any_training_split_is_shuffled_and_its_parts_are_joined(tmp_path):
         assert dataset.shuffle == (split != "valid")
     task.load_dataset("half", combine=True)
     batch = task.dataset("half").collater([task.dataset("half")[5]])
-    assert batch["target"].tolist() == [2], "the second example of the second part"
+    assert batch["target"].tolist() == [2], "the second example in the second part"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_any_training_split_is_shuffled_and_its_parts_are_joined(tmp_path):
         ),
     ],
 )
-def test_invalid_data_is_refused_by_name(tmp_path, spoil, message):
+def test_invalid_data_is_reported(tmp_path, spoil, message):
     spoil(write(tmp_path, PAIRS))
     with pytest.raises(ValueError, match=message):
         setup(tmp_path).load_dataset("train")

@@ -1,4 +1,4 @@
-"""The tasks: options, and a data folder that is not one."""
+"""Text tasks: options and checks of the data folder."""
 
 import shutil
 
@@ -27,11 +27,11 @@ def test_missing_language_is_reported(tmp_path):
     message = r"holds no dict.fr.txt, but dict.de.txt, dict.en.txt; give the languages that it has"
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config)
-    # analyze and its like, which read a checkpoint, have no such options.
+    # Commands that read a checkpoint have no such options.
     message = "holds no dict.fr.txt, .*; give data like those that the checkpoint was trained on$"
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config, from_checkpoint=True)
-    config.source_lang = "False"  # as fairseq-hydra-train reads ``no``
+    config.source_lang = "False"  # fairseq-hydra-train reads ``no`` as False
     with pytest.raises(ValueError, match='a language in the recipe is no, .* quote it: "no"'):
         TASK_REGISTRY["exact_translation"].setup_task(config)
 

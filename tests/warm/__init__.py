@@ -1,10 +1,10 @@
-"""Python commands that start at once, for tests that run many.
+"""Python commands that start at once, because they are forked from a server.
 
-A new Python takes four seconds of processor time to import torch and fairseq. Here a server has
-imported them, and a folder of stand-ins for ``python`` and the installed commands has each command
-run in a process forked off the server: with arguments, folder, variables, standard streams and exit
-code of its own. This package is imported by each anew. Commands of another form than
-``python [-W filter] -m module`` and ``python file.py`` go to the real Python.
+A new Python process takes four seconds of processor time to import torch and fairseq. The server
+has imported them. Stand-ins for ``python`` and the installed commands run each command in a process
+forked from the server, with its own arguments, folder, variables, standard streams and exit code.
+Every command imports this package anew. Commands other than ``python [-W filter] -m module`` and
+``python file.py`` run in the real Python.
 """
 
 import functools
@@ -19,12 +19,12 @@ HERE = Path(__file__).resolve().parent
 
 
 class Server:
-    """The server and its stand-ins.
+    """The server and its stand-ins for Python.
 
     Attributes:
         bin: Folder of the stand-ins, for ``PATH``.
         python: The stand-in for ``sys.executable``.
-        variables: What they need in the environment.
+        variables: Environment variables that they need.
     """
 
     def __init__(self):
@@ -45,7 +45,7 @@ class Server:
             [sys.executable, HERE / "server.py", address, self.python],
             cwd="/",
             env=environment | {"OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,  # its end, when this process ends, is the server's
+            stdin=subprocess.PIPE,  # closed when this process ends, which stops the server
             stdout=subprocess.PIPE,
         )
         assert self._process.stdout.readline() == b"ready\n"
@@ -53,5 +53,5 @@ class Server:
 
 @functools.cache
 def server() -> Server:
-    """The one server of this process, started by the first who asks."""
+    """Return the server of this process, started on first use."""
     return Server()

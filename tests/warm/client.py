@@ -1,6 +1,6 @@
-"""Has the server run a Python command; imports next to nothing, so that it starts at once.
+"""Asks the server to run a Python command. It imports little, so it starts at once.
 
-usage: python -IS client.py NAME [words]: NAME is python, or that of an installed command.
+usage: python -IS client.py NAME [words], where NAME is python or an installed command
 """
 
 import os
@@ -13,16 +13,16 @@ def real(name: str) -> str:
 
 
 def known(words: list[str]) -> bool:
-    """Whether the server can do it: a module or a file, perhaps with filters of warnings."""
+    """Return True if the server can run the command: a module or file, with optional -W filters."""
     while words[:1] == ["-W"]:
         words = words[2:]
     if len(words) > 1 and words[0] == "-m":
-        return not words[1].startswith("subword_nmt")  # which opens standard streams anew
+        return not words[1].startswith("subword_nmt")  # it reopens standard streams
     return bool(words) and words[0].endswith(".py")
 
 
 def run(words: list[str]) -> int:
-    """Hand all that belongs to the command to the server; return its exit code."""
+    """Send the command and its state to the server; return its exit code."""
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(os.environ["WARM_PYTHON"])
         state = repr((words, os.getcwd(), dict(os.environ))).encode("utf-8", "surrogateescape")

@@ -1,6 +1,6 @@
-"""Runs Python commands in processes forked off this one, which has imported the large libraries.
+"""Runs Python commands in forked processes, after importing large libraries once.
 
-usage: python server.py SOCKET PYTHON; it ends when its standard input does.
+usage: python server.py SOCKET PYTHON; it ends when its standard input is closed
 """
 
 import ast
@@ -19,12 +19,12 @@ import sys
 import threading
 import warnings
 
-# Where Python looks, but for this file's folder.
+# Python's search path without this file's folder.
 INSTALLED = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
 
 
 class Fairseq:
-    """Imports fairseq at once, and with it the log that it sets up where there is none yet."""
+    """Importer of fairseq from memory, which also sets up fairseq's logging as an import does."""
 
     def __init__(self):
         import fairseq.checkpoint_utils
@@ -57,7 +57,7 @@ class Fairseq:
 
 
 def import_libraries() -> None:
-    """Import what the commands do, but for ``fairseq_cli``, which sets up logs of its own."""
+    """Import the commands' libraries, except ``fairseq_cli``, which sets up logging."""
     import matplotlib.pyplot  # noqa: F401
     import sacrebleu  # noqa: F401
     import sacremoses  # noqa: F401
@@ -68,7 +68,7 @@ def import_libraries() -> None:
 
 
 def serve(address: str, python: str) -> None:
-    """Have commands run until standard input ends, then wait for the last of them."""
+    """Run commands until standard input is closed, then wait for the last of them."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen(64)
@@ -85,7 +85,7 @@ def serve(address: str, python: str) -> None:
 
 
 def reap(options: int) -> None:
-    """Wait for those that have ended, or for all; so their time counts as that of the tests."""
+    """Wait for finished processes or for all, so their time counts as that of the tests."""
     try:
         while os.waitpid(-1, options)[0]:
             pass
@@ -94,7 +94,7 @@ def reap(options: int) -> None:
 
 
 def answer(connection: socket.socket, python: str) -> None:
-    """Have a child become the command, and report its end; does not return."""
+    """Run the command in a child and report its exit code; does not return."""
     size, streams, _, _ = socket.recv_fds(connection, 8, 3)
     state = b""
     while len(state) < int.from_bytes(size, "big"):
@@ -124,7 +124,7 @@ def answer(connection: socket.socket, python: str) -> None:
 
 
 def become(words: list[str]) -> int:
-    """Do what ``python *words`` does; return its exit code."""
+    """Run ``python *words`` in this process; return its exit code."""
     while words[0] == "-W":
         action, _, category = words[1].partition("::")
         warnings.simplefilter(action, getattr(builtins, category))
@@ -153,7 +153,7 @@ def become(words: list[str]) -> int:
 
 
 def end(code: int) -> None:
-    """End as the interpreter does, but without giving back memory piece by piece."""
+    """Exit as the interpreter does, but without freeing memory object by object."""
     threading._shutdown()
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -121,7 +121,7 @@ def test_if_torch_compile_fails_torch_is_used_with_one_warning(monkeypatch, capl
 
 
 def test_out_of_memory_is_not_a_failure_of_the_compiler(monkeypatch, caplog):
-    """fairseq may skip the batch, and the next one is compiled."""
+    """The next batch is compiled."""
 
     def full(*variant):
         raise torch.OutOfMemoryError("no memory")
