@@ -1,12 +1,13 @@
 """The examples run on small random models of transformers."""
 
 import importlib.util
+import os
 import subprocess
-import sys
 
 import pytest
 import torch
 
+from tests import warm
 from tests.docs.blocks import ROOT
 
 transformers = pytest.importorskip("transformers")
@@ -66,8 +67,10 @@ def test_heads_of_a_model_of_transformers_are_measured(build, example):
 
 @pytest.mark.parametrize("name", ["hugging_face", "bertviz_view"])
 def test_an_example_has_help_and_reports_missing_arguments(name):
-    command = [sys.executable, ROOT / f"examples/{name}.py"]
-    shown = subprocess.run([*command, "--help"], capture_output=True, text=True)
+    python = warm.server()
+    command = [python.python, ROOT / f"examples/{name}.py"]
+    options = {"capture_output": True, "text": True, "env": os.environ | python.variables}
+    shown = subprocess.run([*command, "--help"], **options)
     assert shown.returncode == 0 and f"python examples/{name}.py MODEL" in shown.stdout
-    wrong = subprocess.run(command, capture_output=True, text=True)
+    wrong = subprocess.run(command, **options)
     assert wrong.returncode == 1 and f"python examples/{name}.py MODEL" in wrong.stderr

@@ -1,8 +1,8 @@
 """The code and commands of docs/hub.md run."""
 
+import os
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -11,6 +11,7 @@ pytest.importorskip("accelerate")
 
 from diverse_mha.common.files import ROOT  # noqa: E402
 from diverse_mha.hub import HeadTerms  # noqa: E402
+from tests import warm  # noqa: E402
 from tests.hub.models import batch, build  # noqa: E402
 from tests.hub.test_trainer import arguments, rows, stack  # noqa: E402
 
@@ -64,7 +65,9 @@ def test_every_option_on_the_page_exists():
     ],
 )
 def test_example_and_benchmark_of_the_page_run(command, rows):
+    python = warm.server()
     done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+        [python.python, *command], cwd=ROOT, env=os.environ | python.variables,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
     assert all(row in done.stdout for row in rows)

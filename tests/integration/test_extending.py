@@ -149,7 +149,7 @@ def test_importing_the_plugin_from_another_package_registers_it(data, tmp_path):
         " ".join(words).replace("balance-weight", "hsic-weight").replace("balance-on", "hsic-on")
     )
     words = words.replace("--user-dir balance", "--user-dir thirdpkg").split()
-    done = run("fairseq_cli.train", *words, *SMALL.split(), cwd=tmp_path, fresh=True)
+    done = run("fairseq_cli.train", *words, *SMALL.split(), cwd=tmp_path)
     assert re.search(r"(?<!valid_)hsic[=| ]+[\d.]+", done.stdout + done.stderr)
 
 

@@ -1,8 +1,6 @@
 """Every command after training works with a corpus of raw text, the default for your own."""
 
 import json
-import subprocess
-import sys
 import unicodedata
 
 import pytest
@@ -73,9 +71,8 @@ def test_transformers_takes_raw_text(prepared, tmp_path):
     data = ["--data", prepared / "mine/bin"]
     said = run("diverse_mha.cli", "export", checkpoint, hub, "--format", "transformers", *data)
     assert said.stdout.endswith("for transformers, with its tokenizer\n")
-    command = [sys.executable, "-c", SCORE, hub, *LINES]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
-    found = torch.tensor(json.loads(done.stdout))
+    (tmp_path / "score.py").write_text(SCORE)
+    found = torch.tensor(json.loads(run("score", hub, *LINES, cwd=tmp_path).stdout))
     from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
     import diverse_mha

@@ -1,15 +1,16 @@
 """``diverse-mha translate``, CTranslate2 and BertViz with exported models."""
 
 import math
+import os
 import re
 import subprocess
-import sys
 
 import ctranslate2
 import pytest
 import torch
 
 from diverse_mha.evaluation.checkpoints import head_states, load
+from tests import warm
 from tests.corpora import scripts
 from tests.docs.blocks import commands
 from tests.integration.conftest import PLUGIN, run, train
@@ -155,10 +156,12 @@ def test_the_exported_model_opens_in_bertviz(prepared):
     for library in ("bertviz", "IPython", "transformers"):
         pytest.importorskip(library)
     (command,) = (c.text for c in commands("docs/heads.md") if "bertviz_view" in c.text)
-    command = command.replace("runs/", f"{prepared}/").replace("python ", f"{sys.executable} ")
+    python = warm.server()
+    command = command.replace("runs/", f"{prepared}/").replace("python ", f"{python.python} ")
     model = [prepared / "run/checkpoint_last.pt", prepared / "hub", "--format", "transformers"]
     run("diverse_mha.cli", "export", *model, "--data", prepared / "bin")
-    subprocess.run(["bash", "-c", command], check=True, cwd=PLUGIN.parent)
+    environment = os.environ | python.variables
+    subprocess.run(["bash", "-c", command], check=True, cwd=PLUGIN.parent, env=environment)
     page = (prepared / "bertviz.html").read_text()
     assert {*re.findall(r'"name": "(\w+)"', page)} == {"Encoder", "Decoder", "Cross"}
     assert '"left_text": ["la", ' in page

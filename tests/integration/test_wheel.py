@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.docs.clone import Clone
 from tests.integration.conftest import data  # noqa: F401
 
@@ -15,7 +16,8 @@ pytestmark = pytest.mark.integration
 
 def run(*words, cwd, site=None, check=True) -> subprocess.CompletedProcess:
     """Run a command that can import this package only from ``site``."""
-    environment = dict(os.environ, OMP_NUM_THREADS="1", PIP_NO_INDEX="1")
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PIP_NO_INDEX": "1"}
+    environment |= warm.server().variables
     environment.pop("PYTHONPATH", None)
     if site is not None:
         environment["PYTHONPATH"] = str(site)
@@ -46,14 +48,14 @@ def site(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def command(site, tmp_path):
-    """``diverse-mha`` as installed, run in an empty folder."""
-    return lambda *words, **kwargs: run(
-        sys.executable, site / "bin/diverse-mha", *words, cwd=tmp_path, site=site, **kwargs
-    )
+    """The installed ``diverse-mha``, forked and run in an empty folder."""
+    module = [warm.server().python, "-m", "diverse_mha.cli"]
+    return lambda *words, **kwargs: run(*module, *words, cwd=tmp_path, site=site, **kwargs)
 
 
 def test_commands_run_or_say_that_they_need_a_clone(command, site):
-    assert command("path").stdout.strip() == str(site / "diverse_mha")
+    script = run(sys.executable, site / "bin/diverse-mha", "path", cwd=site, site=site)
+    assert script.stdout.strip() == command("path").stdout.strip() == str(site / "diverse_mha")
     assert not (site / "diverse_mha/old.py").exists()
     assert "All that is needed works." in command("doctor").stdout
     for words in (("reproduce", "--list"), ("benchmark", "--help")):
