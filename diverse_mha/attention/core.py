@@ -24,6 +24,11 @@ def lowest_bias(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).min / 2
 
 
+def launches_cost(device: torch.device) -> bool:
+    """Say whether starting a small operation takes as long as the operation, as on a GPU."""
+    return device.type != "cpu"
+
+
 def logit_dtype(x: Tensor) -> torch.dtype:
     """Return the dtype of logits in a layer that reads x: half precision under autocast."""
     device = x.device.type

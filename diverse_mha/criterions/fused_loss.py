@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from diverse_mha.attention.core import launches_cost
 from diverse_mha.common.first_order import first_order_only
 
 BLOCK_ROWS = 256  # of a block on a CPU
@@ -51,7 +52,7 @@ def fused_label_smoothed_loss(
     words = target.reshape(-1)
     rows = features.reshape(len(words), features.size(-1))  # C may be 0: no -1
     real = words.ne(padding_idx)
-    may_wait = features.device.type == "cpu" if may_wait is None else may_wait
+    may_wait = not launches_cost(features.device) if may_wait is None else may_wait
     if may_wait:
         real = real.nonzero()[:, 0]  # (N,)
         rows, words, real = rows.index_select(0, real), words.index_select(0, real), None

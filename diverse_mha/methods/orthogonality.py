@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from diverse_mha.attention.core import launches_cost
 from diverse_mha.attention.head_tensors import full_precision, position_weights
 from diverse_mha.common.first_order import first_order_only
 from diverse_mha.common.options import option, parse_names
@@ -200,5 +201,16 @@ class Orthogonality(Term):
         if name == "orthogonality":
             method = self.given.orthogonality_method
             return srip(states.values, states.key_padding_mask, method=method)
-        parts = (_STATES[letter] for letter in self.cosine_on)
-        return sum(mean_pairwise_cosine(*(getattr(states, p) for p in part)) for part in parts)
+        parts = [[getattr(states, p) for p in _STATES[letter]] for letter in self.cosine_on]
+        if not launches_cost(states.values.device):
+            return sum(mean_pairwise_cosine(*part) for part in parts)
+        alike = {}
+        for x, mask in parts:
+            alike.setdefault((x.shape, id(mask)), []).append((x, mask))
+        return sum(len(same) * _joint_cosine(*zip(*same, strict=True)) for same in alike.values())
+
+
+def _joint_cosine(projections: tuple[Tensor, ...], masks: tuple[Tensor | None, ...]) -> Tensor:
+    """Return the mean over projections of one shape and mask, as if of one batch."""
+    mask = None if masks[0] is None else masks[0].repeat(len(masks), 1)
+    return mean_pairwise_cosine(torch.cat(projections), mask)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.attention.core import COMPONENTS
+from diverse_mha.attention.core import COMPONENTS, launches_cost
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import (
     Registry,
@@ -216,20 +216,16 @@ def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates
     states = {name: [getattr(layer, name) for layer in layers] for name in wanted}
     if len(layers) < 2 or not all(map(_better_joined, states.values())):
         return None
-    masks = {
-        name: None if mask is None else mask.repeat(len(layers), 1)
-        for name, mask in layers[0]._asdict().items()
-        if name.endswith("mask")
-    }
-    return HeadStates(**{name: torch.cat(found) for name, found in states.items()}, **masks)
+    own, of_keys = (
+        None if mask is None else mask.repeat(len(layers), 1) for mask in layers[0][-2:]
+    )
+    if layers[0].key_padding_mask is layers[0].query_padding_mask:
+        of_keys = own  # what terms may join in turn
+    masks = {"query_padding_mask": own, "key_padding_mask": of_keys}
+    return HeadStates(**{name: torch.cat(each) for name, each in states.items()}, **masks)
 
 
 def _better_joined(states: list[Tensor]) -> bool:
     small = sum(state.numel() for state in states) <= JOINED_ELEMENTS
     alike = len({state.shape for state in states}) == 1
-    return alike and small and _launches_cost(states[0].device)
-
-
-def _launches_cost(device: torch.device) -> bool:
-    """Say whether starting a small operation takes as long as the operation."""
-    return device.type != "cpu"
+    return alike and small and launches_cost(states[0].device)

@@ -33,6 +33,8 @@ class DiverseDecoder(TransformerDecoderBase):
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
         self.crossing = not no_encoder_attn
+        # Attention then adds a mask in every layer.
+        self._carries = seams.logits.method.carries and "decoder" in seams.logits_on
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
@@ -210,10 +212,11 @@ class DiverseDecoder(TransformerDecoderBase):
         if decoding:
             return _Masks(own_padding, None, False, cross_padding, None)
         self_bias = None
+        if padded_left or self._carries:
+            self_bias = causal_bias(tokens.size(1), dtype, tokens.device)
         if padded_left:
             # Causality hides padding on the right only.
-            order = causal_bias(tokens.size(1), dtype, tokens.device)
-            self_bias = torch.minimum(order, padding_bias(padding, dtype))
+            self_bias = torch.minimum(self_bias, padding_bias(padding, dtype))
         if cross_padding is not None:
             cross_bias = padding_bias(cross_padding, dtype)
-        return _Masks(own_padding, self_bias, not padded_left, cross_padding, cross_bias)
+        return _Masks(own_padding, self_bias, self_bias is None, cross_padding, cross_bias)

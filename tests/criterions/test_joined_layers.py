@@ -5,7 +5,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from diverse_mha.attention import HeadStates
+from diverse_mha.methods import orthogonality
 from diverse_mha.methods import term as base
+from diverse_mha.methods.disagreement import cosine
 from tests.criterions.test_terms import CASES, criterion, run
 from tests.toy import build_ours
 
@@ -33,7 +35,8 @@ class Started(TorchDispatchMode):
 
 
 def as_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(base, "_launches_cost", lambda device: True)
+    for module in (base, cosine, orthogonality):
+        monkeypatch.setattr(module, "launches_cost", lambda device: True)
 
 
 @pytest.mark.parametrize("options", TERMS.values(), ids=TERMS)

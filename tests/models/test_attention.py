@@ -6,6 +6,7 @@ from fairseq.modules import MultiheadAttention
 
 from diverse_mha.attention import check_state_names, core
 from diverse_mha.attention.core import causal_bias, padding_bias
+from diverse_mha.models import attention
 from diverse_mha.models.attention import DiverseAttention
 
 B, T, S, C, H = 3, 4, 6, 16, 4
@@ -249,3 +250,46 @@ def test_bfloat16_uses_the_faster_path_with_the_same_outputs(monkeypatch, causal
     torch.testing.assert_close(short.output, long.output, rtol=2e-2, atol=2e-2)
     assert short.logits is None and short.states.weights is None
     assert short.states.outputs.dtype == torch.bfloat16
+
+
+# One product for queries, keys and values, as on a GPU
+
+
+def projected(module, monkeypatch, *, jointly):
+    """Return output, gradients and the calls of ``linear`` of a pass in training."""
+    products = []
+    monkeypatch.setattr(attention, "launches_cost", lambda device: jointly)
+    monkeypatch.setattr(
+        torch.nn.functional, "linear", lambda *a: (products.append(a), torch._C._nn.linear(*a))[1]
+    )
+    x = inputs()[0].detach().transpose(0, 1).to(module.q_proj.weight.dtype).requires_grad_()
+    output = module(x, x).output
+    leaves = [x, *module.parameters()]
+    return [output, *torch.autograd.grad(output.square().sum(), leaves)], len(products)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("carries", [False, True], ids=["fused", "explicit"])
+def test_one_product_gives_what_three_give(carries, dtype, monkeypatch):
+    module = DiverseAttention(C, H, self_attention=True, carry_logits=carries).to(dtype).train()
+    with monkeypatch.context() as patch:
+        apart, three = projected(module, patch, jointly=False)
+    with monkeypatch.context() as patch:
+        jointly, one = projected(module, patch, jointly=True)
+    assert (three, one) == (4, 2)
+    rounding = 1e-6 if dtype == torch.float32 else 1e-14
+    for found, expected in zip(jointly, apart, strict=True):
+        assert (found - expected).norm() <= rounding * apart[0].norm().clamp_min(expected.norm())
+
+
+@pytest.mark.parametrize("change", ["eval", "hook", "cross"])
+def test_three_products_where_one_would_hide_something(change, monkeypatch):
+    module = DiverseAttention(C, H, self_attention=change != "cross").double().train()
+    seen = []
+    if change == "eval":
+        module.eval()
+    if change == "hook":
+        module.k_proj.register_forward_hook(lambda *given: seen.append(given))
+    _, products = projected(module, monkeypatch, jointly=True)
+    assert products == 4
+    assert len(seen) == (change == "hook")

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from diverse_mha.attention.core import launches_cost
 from diverse_mha.attention.head_tensors import full_precision, position_weights
 from diverse_mha.common.first_order import first_order_only
 
@@ -55,16 +56,16 @@ class MeanPairwiseCosine(torch.autograd.Function):
         heads, num_heads = x.to(position_weights.dtype), x.size(1)
         norms = torch.linalg.vector_norm(heads, dim=-1)  # (B, H, S)
         inverse = inverse_of(norms)
-        if x.device.type == "cpu":  # head by head, so that the sum stays in cache
+        if launches_cost(x.device):
+            total = (heads * inverse.unsqueeze(-1)).sum(dim=1)
+        else:  # head by head, so that the sum stays in cache
             total = heads.new_zeros(x.shape[:1] + x.shape[2:])  # (B, S, D)
             for head, scale in zip(heads.unbind(1), inverse.unbind(1), strict=True):
                 total.addcmul_(head, scale.unsqueeze(-1))
-        else:
-            total = (heads * inverse.unsqueeze(-1)).sum(dim=1)
-        # Weight 0 is enough at padding unless there is NaN or infinity; on the CPU it is cheaper to
-        # look than to fill.
-        if x.device.type == "cpu" and bool(norms.sum().isfinite()):
-            padding_mask = None
+            # Weight 0 is enough at padding unless there is NaN or infinity; to look is cheaper
+            # than to fill.
+            if bool(norms.sum().isfinite()):
+                padding_mask = None
         if padding_mask is not None:
             total.masked_fill_(padding_mask.unsqueeze(-1), 0.0)
         ctx.save_for_backward(x, inverse, total, position_weights, padding_mask)

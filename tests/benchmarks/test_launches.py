@@ -1,0 +1,68 @@
+"""``python -m benchmarks.launches`` counts what the host of a GPU starts and waits for."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from benchmarks import launches
+from benchmarks.launches import LaunchCounter, count
+from benchmarks.shapes import SHAPES, Shape
+from diverse_mha.models import attention
+
+TOY = Shape(16, 24, 3, 4, vocabulary=40, batch_tokens=100, mean_length=8)
+
+
+def total(name, shape=TOY):
+    return sum(way.launches.total() for way in count(name, shape))
+
+
+def test_work_counts_and_views_and_allocations_do_not():
+    x, weight, bias = (torch.ones(*size, requires_grad=True) for size in ((2, 3), (3, 3), (3,)))
+    with LaunchCounter() as counter:
+        y = F.linear(x, weight, bias).view(3, 2).t()
+        torch.empty(3).detach()
+        y.sum().item()
+    assert +counter.launches == {"addmm": 1, "sum": 1}
+    assert +counter.waits == {"_local_scalar_dense": 1}
+    with LaunchCounter() as counter:
+        y.backward(torch.ones_like(y))
+    assert counter.launches["mm"] == 2 and counter.launches["sum"] == 1
+
+
+def test_branches_are_those_of_a_gpu_and_kernels_count_once():
+    forward, backward = count("coda", TOY)
+    assert forward.launches["native_dropout"] and not forward.launches["bernoulli_"]
+    assert forward.launches["kernel"] == backward.launches["kernel"] == 6  # 2 layers, 3 components
+    assert not forward.waits["nonzero"]  # of the loss on a CPU
+    assert count("em-1-2", TOY)[0].launches["kernel"] == 2
+
+
+@pytest.mark.parametrize("name", ["plain", "coda"])
+def test_the_size_of_the_batch_does_not_matter(name, monkeypatch):
+    before = total(name)
+    monkeypatch.setattr(launches, "BATCH_TOKENS", 2 * launches.BATCH_TOKENS)
+    assert total(name) == before
+
+
+def test_a_plain_model_starts_less_and_waits_less_than_stock():
+    (ours, stock) = [count(name, TOY) for name in ("plain", "stock")]
+    for of in (lambda way: way.launches.total(), lambda way: way.waits.total()):
+        assert sum(map(of, ours)) < sum(map(of, stock))
+
+
+def test_one_product_for_queries_keys_and_values_saves_launches(monkeypatch):
+    together = total("plain")
+    monkeypatch.setattr(attention.DiverseAttention, "_project_jointly", lambda self, x: None)
+    assert together == total("plain") - 7 * 2 * TOY.layers
+
+
+def test_codas_causal_mask_is_made_once_a_batch():
+    assert count("coda", TOY)[0].launches["triu"] == 1
+
+
+def test_command_prints_a_table(monkeypatch, capsys):
+    monkeypatch.setitem(SHAPES, "base", TOY)
+    assert launches.main(["--variants", "plain"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert len(rows) == 4 and rows[2].startswith("| `stock`") and rows[3].startswith("| `plain`")
+    assert rows[3].split(" | ")[3] == str(total("plain"))
