@@ -1,1 +1,1 @@
-"""Shared by all other folders: errors, files, command lines, options, places."""
+"""Shared modules: errors, files, processes, tables, options and registries."""

@@ -108,7 +108,7 @@ def _complain(message: str) -> int:
 
 
 class _Help(argparse.HelpFormatter):
-    """Help that leaves indented lines (the examples) as they are."""
+    """Help formatter that does not wrap indented lines (the examples)."""
 
     def _fill_text(self, text, width, indent):
         fill = super()._fill_text

@@ -1,4 +1,4 @@
-"""``status.json`` in a run's folder: how far its training is."""
+"""``status.json`` in a run's folder: the progress of its training."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -11,7 +11,7 @@ STATUS = "status.json"
 
 @dataclass(frozen=True)
 class Status:
-    """How far a training is; its process writes it at the start, with checkpoints, and at the end.
+    """Progress of a training, written at its start, with every checkpoint and at its end.
 
     Attributes:
         updates: number of updates.

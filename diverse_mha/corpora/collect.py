@@ -1,4 +1,4 @@
-"""Extracts the sentences of downloaded files and concatenates them, one file a side of a split.
+"""Extracts sentences of downloaded files and joins them into a file for each side of a split.
 
 ``python -m diverse_mha.corpora.collect --markup M --to A B --from A1 B1 A2 B2 ...``
 """

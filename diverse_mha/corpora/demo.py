@@ -58,7 +58,7 @@ AGREEING = {
     "n": ("u", "u", "um"),
     PLURAL: ("es", "ens", "ems"),
 }
-PREFIX = {"a": "", "i": "ge", "o": "vü"}  # of verbs, by Lumi's ending of tense; i is past
+PREFIX = {"a": "", "i": "ge", "o": "vü"}  # endings of verbs, by Lumi's ending of tense; i is past
 # Number of stems by kind. "do", "go" and "say" are verbs: with object, without, with a clause.
 WORDS = {"noun": 180, "adjective": 40, "relation": 5, "adverb": 8, "do": 40, "go": 14, "say": 6}
 WORDS_SEED = 20  # fixed: all corpora have the same vocabulary
@@ -120,7 +120,7 @@ class Pair(NamedTuple):
 
     lumi: str
     qorun: str
-    links: tuple[tuple[int, int], ...]  # places of words, from 0, rising
+    links: tuple[tuple[int, int], ...]  # positions of words, from 0, ascending
 
 
 class Part(NamedTuple):

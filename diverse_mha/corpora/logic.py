@@ -10,7 +10,7 @@ A formula over six variables is fully bracketed, the operator with its right-han
 Its meaning is the set of worlds in which it is true, an integer of 64 bits: bit w says whether it
 is true in world w, and bit v of w is the value of variable number v.
 
-A published file has a pair a line, ``relation TAB left TAB right``, and the pairs of one length:
+A published file has a pair on each line, ``relation TAB left TAB right``, all of one length:
 the number of operators of the side with more of them, at most 12.
 """
 
@@ -136,7 +136,7 @@ def _read(folder: Path) -> Iterator[str]:
 
 
 def _write_pairs(folder: Path, pairs: Iterable[str]) -> str:
-    """Write a file a length, without repeated pairs."""
+    """Write a file for each length, without repeated pairs."""
     found: dict[int, dict[str, None]] = {n: {} for n in range(LONGEST + 1)}
     for line in pairs:
         found[length(line)].setdefault(line)

@@ -17,7 +17,7 @@ from diverse_mha.corpora import subwords
 from diverse_mha.corpora.text import has_rules, make_tokeniser, read_lines, rules_for
 
 CHECKED_LINES = 2000  # lines of a text on which Moses' tokeniser is tried
-TORN_SHARE = 0.01  # allowed share of lines with a word torn by the tokeniser
+TORN_SHARE = 0.01  # allowed share of lines with a word split by the tokeniser
 _HEBREW_SIGN = re.compile("[\u05d0-\u05ea][\"'\u05be\u05f3\u05f4][\u05d0-\u05ea]")
 
 
@@ -55,7 +55,7 @@ def decide(
 
 
 def check_moses(text: Path, code: str) -> None:
-    """Raise an error if Moses' tokeniser tears words of a text at combining marks or letters.
+    """Raise an error if Moses' tokeniser splits words of a text at combining marks or letters.
 
     It does so in Thai, Khmer, Hindi with joiners, Persian and others. A share of ``TORN_SHARE``
     of the lines is allowed.

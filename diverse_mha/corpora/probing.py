@@ -1,7 +1,7 @@
 """Probing tasks of Conneau et al. 2018 (SentEval), ten sentence classification tasks.
 
-``python -m diverse_mha.corpora.probing read|binarise ...``. A published file has an example a line:
-``split TAB label TAB sentence``; the split is ``tr``, ``va`` or ``te``, the sentence is tokenised.
+``python -m diverse_mha.corpora.probing read|binarise ...``. A published file has an example on each
+line: ``split TAB label TAB sentence``. The split is ``tr``, ``va`` or ``te``; text is tokenised.
 """
 
 import argparse

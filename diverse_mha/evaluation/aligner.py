@@ -52,10 +52,10 @@ class Aligned(NamedTuple):
     sources: list[str]  # source words
     targets: list[str]  # target words
     choices: Tensor  # (candidates, target words): index of the source word
-    known: bool  # False if unknown subwords made the word boundaries a guess
+    known: bool  # False if word boundaries are a guess because subwords are unknown
 
     def links(self, row: int) -> Links:
-        """Return the links of a candidate: places of a source and a target word."""
+        """Return the links of a candidate: positions of a source and a target word."""
         return {(source, word) for word, source in enumerate(self.choices[row].tolist())}
 
 

@@ -35,7 +35,7 @@ class Search:
 
 
 class NotConvertible(UserError):
-    """A model that CTranslate2 does not take."""
+    """A model that CTranslate2 does not support."""
 
 
 class CTranslate2:
@@ -80,7 +80,7 @@ class CTranslate2:
 def open_engine(
     engine: str, checkpoint: str, data: str | Path, *, cpu: bool, search: Search, refused: str = ""
 ) -> CTranslate2 | None:
-    """Return the converted model, or None for fairseq's search; says on stderr which and why.
+    """Return the converted model, or None for fairseq's search; prints the reason on stderr.
 
     Args:
         engine: ``auto``, ``fairseq`` or ``ctranslate2``.

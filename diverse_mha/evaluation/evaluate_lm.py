@@ -163,7 +163,7 @@ def score(
 
 
 def main(words: Sequence[str]) -> int:
-    """Score as the command line says, and return the exit code."""
+    """Score the split; return the exit code."""
     args, inputs = parse_with_fairseqs(build_parser(), words, _REFUSED)
     checkpoint, data = inputs.checkpoint, Path(args.data)
     tokens = count_tokens(data, args.subset)

@@ -1,4 +1,4 @@
-"""What a recipe says beside training: preparation, averaging, search and score.
+"""Pipeline of a recipe besides training: preparation, averaging, search and score.
 
 It is in the groups ``generation``, ``eval_lm`` and ``scoring`` of a recipe and of its checkpoints.
 """
@@ -62,7 +62,7 @@ def read_pipeline(
     if kind is None:
         raise UserError(f"{name}: no evaluation for task {task}; evaluate with fairseq's commands")
     scoring = dict(settings.get("scoring") or {})
-    if "_name" in scoring:  # a scorer of fairseq's
+    if "_name" in scoring:  # a scorer of fairseq
         scoring = {}
     for key in sorted(scoring.keys() - {*_KEYS}):
         raise UserError(f"{name}: scoring has no {key}; choose from {', '.join(_KEYS)}")

@@ -1,4 +1,4 @@
-"""A run's folder in place of a checkpoint: averaged and evaluated as the run's recipe states."""
+"""Evaluates a run's folder with the averaging and search of its recipe."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def open_folders(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def pipeline_of(folder: Path) -> Pipeline:
-    """Read the pipeline that the checkpoints of a run keep."""
+    """Read the pipeline saved in a run's checkpoints."""
     from fairseq.dataclass.configs import GenerationConfig
 
     file = next((folder / name for name in (LAST, BEST) if (folder / name).is_file()), None)
@@ -49,7 +49,7 @@ def pipeline_of(folder: Path) -> Pipeline:
 
 
 def _model(folder: Path, pipeline: Pipeline) -> Path:
-    """Return the checkpoint to evaluate, averaged now unless that is done."""
+    """Return the checkpoint to evaluate; makes the average if it does not exist."""
     if not pipeline.average:
         return folder / (BEST if (folder / BEST).is_file() else LAST)
     output, last = folder / AVERAGED, folder / LAST

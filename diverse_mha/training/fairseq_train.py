@@ -25,7 +25,7 @@ def first_process_reports() -> Iterator[None]:
 
 
 def main() -> None:
-    """Run fairseq-train with the words of the command line."""
+    """Run fairseq-train with the arguments of the command line."""
     from fairseq_cli import train
 
     diverse_mha.register()

@@ -43,7 +43,7 @@ def _name(bf16: bool) -> str:
 
 
 def _of_checkpoint(job: Request) -> bool | None:
-    """Return whether the run to resume trains in bfloat16; None if there is none."""
+    """Return True if the run to resume trains in bfloat16; None without such a run."""
     from diverse_mha.evaluation.checkpoints import load_checkpoint, settings
 
     folder = str(job.setting("checkpoint", "save_dir") or "checkpoints")

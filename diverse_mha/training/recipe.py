@@ -65,7 +65,7 @@ def names_of_groups() -> dict[str, Iterable[str]]:
 
 
 def unknown_name(job: train.Request) -> str | None:
-    """Return a message for a name in a recipe that nothing is registered under."""
+    """Return a message for an unregistered name in a recipe."""
     for group, known in names_of_groups().items():
         # Hydra knows model=NAME of the command line and model._name of the file.
         name = job.setting(group, "_name")
@@ -99,7 +99,7 @@ def keys_of_options(job: train.Request) -> dict[str, str]:
     """Return the recipe's key of every option."""
     names, kinds = names_of_groups(), schemas(job)
     keys = {("arch" if group == "model" else group): f"{group}._name" for group in names}
-    # An option of fairseq's own groups comes before one of the same name in a chosen part.
+    # fairseq's own groups come first if a model or task has an option of the same name.
     for group in sorted(kinds, key=names.__contains__):
         for key in _keys(kinds[group]):
             keys.setdefault(key, f"{group}.{key}")
@@ -107,7 +107,7 @@ def keys_of_options(job: train.Request) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run fairseq-hydra-train with the words of the command line."""
+    """Run fairseq-hydra-train with the arguments of the command line."""
     job = job_of(sys.argv[1:])
     try:
         with first_process_reports():

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from diverse_mha.fairseq_fixes.patch import patched
 from diverse_mha.training.request import Request
 
-#: Beginnings of fairseq's lines that say nothing about this training.
+#: Beginnings of fairseq's lines that users do not need.
 _INNER = (
     "--user-dir=", "task: ", "model: ", "criterion: ", "num. expert model params", "loaded ",
     "detected shared parameter", "training on 1 devices", "max tokens per device",
@@ -25,7 +25,7 @@ _DICTIONARY = re.compile(r"(\[\S+\] )?dictionary: ")
 
 
 def is_shown(record: logging.LogRecord) -> bool:
-    """Return True for records that users need: what is trained, progress, where it is saved."""
+    """Return True for records that users need: the run, its progress and its checkpoints."""
     if record.levelno > logging.INFO:
         return True
     if not isinstance(record.msg, str):  # the configuration; the model, module by module

@@ -52,7 +52,7 @@ examples:
   {train} --config multi30k_small method=coda checkpoint.save_dir=runs/coda
 """
 
-_PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # what Hydra's grammar takes without quotes
+_PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # values that Hydra accepts without quotes
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # synonyms
 
 
@@ -174,7 +174,7 @@ def _of_launched(job: Request, started: Launched, gpus: int) -> dict[str, object
 
 
 def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
-    """Run processes side by side; if one fails, or a signal comes, end them all.
+    """Run processes in parallel; if one fails, or after a signal, end them all.
 
     Workers lead process groups, so that their data loaders end with them, and Ctrl-C reaches only
     this process.
@@ -216,7 +216,7 @@ def _first_failure(running: Sequence[Command], check: Callable[[], None]) -> int
 
 
 def main(words: Sequence[str]) -> int:
-    """Train as the command line says, and return the exit code."""
+    """Train; return the exit code."""
     if not words or words[0] in ("-h", "--help"):
         print(USAGE.format(train=called("train")), end="")
         return 0 if words else 2
@@ -238,7 +238,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
-    """Check what needs no fairseq, and return the processes to start."""
+    """Check everything that does not need fairseq; return the processes to start."""
     data = job.arguments[0] if job.config is None else job.setting("task", "data")
     if data is None or data == "???":  # Hydra's mandatory value
         raise UserError(f"{job.config}: no data folder; add task.data=DATA")
