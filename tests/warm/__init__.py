@@ -7,6 +7,7 @@ Every command imports this package anew. Commands other than ``python [-W filter
 ``python file.py`` run in the real Python.
 """
 
+import fcntl
 import functools
 import os
 import shlex
@@ -27,25 +28,29 @@ class Server:
         variables: Environment variables that they need.
     """
 
-    def __init__(self):
-        folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    def __init__(self, folder: Path):
         self.bin = folder / "bin"
-        self.bin.mkdir()
         self.python = self.bin / "python"
+        self._socket = folder / "socket"
+        self.variables = {"WARM_PYTHON": str(self._socket)}
+
+    def start(self, owner: int) -> None:
+        """Start it unless it runs; it ends when the process ``owner`` does."""
+        if self._socket.exists():
+            return
+        self.bin.mkdir(exist_ok=True)
         client = shlex.join([sys.executable, "-IS", str(HERE / "client.py")])
         self.python.write_text(f'#!/bin/sh\nexec {client} "$0" "$@"\n', encoding="utf-8")
         self.python.chmod(0o755)
         real = Path(sys.executable).parent
         for command in ("diverse-mha", *(path.name for path in real.glob("fairseq-*"))):
             (self.bin / command).symlink_to("python")
-        address = folder / "socket"
-        self.variables = {"WARM_PYTHON": str(address)}
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         self._process = subprocess.Popen(
-            [sys.executable, HERE / "server.py", address, self.python],
+            [sys.executable, HERE / "server.py", self._socket, self.python, str(owner)],
             cwd="/",
             env=environment | {"OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,  # closed when this process ends, which stops the server
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
         )
         assert self._process.stdout.readline() == b"ready\n"
@@ -53,5 +58,15 @@ class Server:
 
 @functools.cache
 def server() -> Server:
-    """Return the server of this process, started on first use."""
-    return Server()
+    """Return the server of this test session, started on first use."""
+    session = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if session is None:
+        folder, owner = Path(tempfile.mkdtemp(prefix="warm-")), os.getpid()
+    else:  # the processes of pytest-xdist share a server
+        folder, owner = Path(tempfile.gettempdir(), f"warm-{session}"), os.getppid()
+        folder.mkdir(mode=0o700, exist_ok=True)
+    shared = Server(folder)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shared.start(owner)
+    return shared

@@ -1,6 +1,6 @@
 """Runs Python commands in forked processes, after importing large libraries once.
 
-usage: python server.py SOCKET PYTHON; it ends when its standard input is closed
+usage: python server.py SOCKET PYTHON PROCESS; it ends when that process does
 """
 
 import ast
@@ -67,13 +67,14 @@ def import_libraries() -> None:
         Fairseq()
 
 
-def serve(address: str, python: str) -> None:
-    """Run commands until standard input is closed, then wait for the last of them."""
+def serve(address: str, python: str, process: str) -> None:
+    """Run commands until a process ends, then wait for the last of them."""
+    owner = os.pidfd_open(int(process))
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen(64)
     os.write(1, b"ready\n")
-    while 0 not in select.select([listening, 0], [], [])[0]:
+    while owner not in select.select([listening, owner], [], [])[0]:
         connection, _ = listening.accept()
         if os.fork() == 0:
             listening.close()
