@@ -30,6 +30,15 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(scope="session")
+def local_table(tmp_path_factory):
+    """Output folder of ``reproduce`` for a table of one row, with its corpora."""
+    from tests.integration.conftest import fill_table
+    from tests.shared import made_once
+
+    return made_once(tmp_path_factory, "local-table", fill_table)
+
+
+@pytest.fixture(scope="session")
 def miniatures(tmp_path_factory):
     """Folder with small binarised data of every kind."""
     from tests.reliability import miniature  # which imports torch

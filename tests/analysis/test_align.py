@@ -191,7 +191,7 @@ def test_heads_that_attend_to_a_single_position_are_not_chosen():
 
 
 def literal(forward, backward, method, sources, targets):
-    """Grow-diag-final, literally as in Koehn et al. 2003: e is a target word, f a source word."""
+    """Combine links literally as Koehn et al. 2003: e is a target word, f a source word."""
     matrix = [[{(f, e)} <= forward & backward for f in range(sources)] for e in range(targets)]
 
     def add(e_new, f_new, among, test):

@@ -123,9 +123,12 @@ def test_rows_without_results_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("paper", "figure", "rows"), [("yun2021", 1, "1h,8h"), ("li2021", 3, "none,out")]
 )
-def test_one_command_trains_models_and_draws_their_figure(paper, figure, rows, tmp_path):
+def test_one_command_trains_models_and_draws_their_figure(
+    paper, figure, rows, local_table, tmp_path
+):
     name = f"figure-{figure}"
     words = ["--scale", "smoke", "--rows", rows, "--updates", "2", "--out", tmp_path]
+    words += ["--data", local_table / "smoke/data"]
     done = run("diverse_mha.cli", "reproduce", paper, name, *words, cwd=tmp_path)
     stem = tmp_path / f"smoke/tables/{paper}-{name}-rows-2-updates"
     assert f"{stem}.png" in done.stdout

@@ -151,8 +151,9 @@ def test_a_file_without_tuned_settings_is_refused(content, tmp_path):
 
 
 @pytest.mark.integration
-def test_a_row_is_tuned_and_then_uses_its_best_settings(tmp_path):
-    words = [*TABLE, "--rows", "baseline", "--out", tmp_path]
+def test_a_row_is_tuned_and_then_uses_its_best_settings(local_table, tmp_path):
+    data = local_table / "smoke/data"
+    words = [*TABLE, "--rows", "baseline", "--out", tmp_path, "--data", data]
     run("diverse_mha.cli", *words, "--tune", "lr=0.001,1e30")
     (tried,) = tmp_path.glob("smoke/tables/*-tune.csv")
     assert "baseline,lr=1e+30,diverged,\n" in tried.read_text()

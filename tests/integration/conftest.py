@@ -87,12 +87,7 @@ def trained(data, tmp_path_factory) -> Path:
 TABLE = ["yun2021", "table-7", "--scale", "smoke", "--rows", "baseline", "--updates", "30"]
 
 
-@pytest.fixture(scope="session")
-def local_table(tmp_path_factory) -> Path:
-    """Output folder of ``reproduce`` with :data:`TABLE`; ``log`` is its printed output."""
-
-    def make(folder):
-        done = run("diverse_mha.cli", "reproduce", *TABLE, "--out", folder)
-        (folder / "log").write_text(done.stdout + done.stderr)
-
-    return made_once(tmp_path_factory, "local-table", make)
+def fill_table(folder) -> None:
+    """Run ``reproduce`` with :data:`TABLE`; write its printed output to ``log``."""
+    done = run("diverse_mha.cli", "reproduce", *TABLE, "--out", folder)
+    (folder / "log").write_text(done.stdout + done.stderr)

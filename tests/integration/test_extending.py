@@ -154,7 +154,8 @@ def test_importing_the_plugin_from_another_package_registers_it(data, tmp_path):
 
 
 @pytest.mark.integration
-def test_a_custom_table_is_filled(tmp_path):
-    done = follow("pairs", tmp_path, "--out", tmp_path / "out")
+def test_a_custom_table_is_filled(local_table, tmp_path):
+    data = local_table / "smoke/data"
+    done = follow("pairs", tmp_path, "--out", tmp_path / "out", "--data", data)
     assert "== pairs table-1: Drophead with output disagreement" in done.stdout
     assert (tmp_path / "out/smoke/tables/pairs-table-1-2-updates.md").is_file()
