@@ -5,6 +5,7 @@ float32 on the CPU. Then its checkpoints are averaged, and the average decodes o
 """
 
 import csv
+import importlib
 import itertools
 import json
 import os
@@ -62,6 +63,8 @@ COLUMNS = (
     *("seconds", "peak GiB", "failure"),
 )
 SPLITS = ("train", "valid", "test")
+#: A model of one update never ends a sentence by itself.
+SHORT_OUTPUT = ["--max-len-a", "0", "--max-len-b", "10"]
 
 
 def shapes(runs: Iterable[Run]) -> Iterator[tuple[Run, list[Run]]]:
@@ -86,6 +89,8 @@ def rehearse(cells: Sequence[tuple[Cell, Run]], out: Path) -> bool:
     models = sorted(shapes(dict.fromkeys(run for _, run in cells)), key=lambda m: _size(m[0]))
     rows, file = [], out / "rehearsal.csv"
     done = _finished(file)
+    for module in ("fairseq_cli.hydra_train", "fairseq_cli.generate", "torch._dynamo"):
+        importlib.import_module(module)  # once, not in every child
     for number, (run, group) in enumerate(models, start=1):
         row = [run.recipe.config, run.choices.get("size", ""), run.choices["method"], _others(run)]
         paper = next((papers[one] for one in group if papers.get(one)), "")
@@ -174,7 +179,8 @@ def _in_child(run: Run, place: Place, sender) -> None:
         averaged = str(folder / "averaged.pt")
         cli.run(["average", *inputs, "--output", averaged])
         command = told["evaluate"].removesuffix(".sh")
-        cli.run([command, averaged, told["data"], *told["options"]])
+        short = SHORT_OUTPUT if run.pipeline.kind == "translation" else []
+        cli.run([command, averaged, told["data"], *told["options"], *short])
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         failure = f"{type(error).__name__}: {error}".splitlines()[0]
