@@ -4,16 +4,16 @@ A table of ``tables/*.toml`` with ``draw`` is a figure: it needs runs as others 
 draws what they gave. Each figure is a PNG, an SVG and ``.points.csv``, the numbers in it.
 """
 
-import csv
-import io
 import logging
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
 from diverse_mha.analysis.figures import (
     COLOURS,
@@ -32,6 +32,8 @@ from diverse_mha.analysis.labels import COMPONENT_TITLES
 from diverse_mha.analysis.results import Component, Divergence, Model, Svcca
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
+from diverse_mha.common.tables import csv_text
+from experiments.papers import Table
 
 SENTENCE_WORDS = range(6, 13)  # length of the sentence whose attention is drawn
 Value = tuple[float | None, float | None, float | None]  # ours, its spread over seeds, the paper's
@@ -39,72 +41,42 @@ Value = tuple[float | None, float | None, float | None]  # ours, its spread over
 
 @dataclass(frozen=True, eq=False)
 class RowData:
-    """What a row of the table gives a figure.
+    """What a row of the table gives a figure."""
 
-    Attributes:
-        name: of the row on the command line.
-        label: of the row in the paper.
-        values: by column: ours, its spread over seeds, the paper's.
-        heads: by column, a model's entry of ``diverse-mha analyze``; None where it measured none.
-        model: checkpoint and data of the first column's run, for figures that run the model.
-    """
-
-    name: str
-    label: str
-    values: Mapping[str, Value] = field(default_factory=dict)
+    name: str  # on the command line
+    label: str  # in the paper
+    values: Mapping[str, Value] = field(default_factory=dict)  # by column
+    #: By column, a model's entry of ``diverse-mha analyze``; None where it measured none.
     heads: Mapping[str, dict | None] = field(default_factory=dict)
-    model: tuple[Path, Path] | None = None
+    model: tuple[Path, Path] | None = None  # checkpoint and data of the first column's run
 
 
-@dataclass(frozen=True)
-class Request:
-    """A figure to draw.
+class Drawn(NamedTuple):
+    """A picture of a figure."""
 
-    Attributes:
-        name: of its files.
-        title: what it shows.
-        caption: model, corpus and seeds.
-        rows: the rows that have results.
-        panels: rows of each panel by its title; none for one panel of all.
-        axis: label of the vertical axis, for lines.
-    """
-
-    name: str
-    title: str
-    caption: str
-    rows: Sequence[RowData]
-    panels: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    axis: str = ""
+    figure: Figure
+    numbers: list[list]  # a heading, then lines
+    row: str = ""  # of the table, if each has a picture
+    title: str = ""  # of that picture
 
 
-Numbers = list[list]  # a heading, then lines
-Drawn = tuple[Plot, Numbers]
-
-
-def draw(kind: str, request: Request, folder: Path) -> list[Path]:
-    """Draw a figure and write its files.
-
-    Args:
-        kind: one of ``KINDS``.
-        request: what to draw.
-        folder: where the files go.
-    """
+def draw(
+    table: Table, rows: Sequence[RowData], caption: str, folder: Path, name: str
+) -> list[Path]:
+    """Draw a figure from the rows that have results, and write its files, NAME and an ending."""
     for library in ("matplotlib", "PIL"):  # which log every step
         logging.getLogger(library).setLevel(logging.WARNING)
-    with matplotlib.rc_context(STYLE):
-        drawn = KINDS[kind](request)
     files: dict[Path, bytes] = {}
-    for plot, numbers in drawn:
-        width = int(16 * plot.figure.get_size_inches()[0])  # letters of the caption a line
-        model = "" if plot.title == request.title else f"{plot.title}. "
-        caption = textwrap.fill(model + request.caption, width)
-        plot.figure.supxlabel(caption, fontsize=6, color="#555555")
-        for ending, content in render_plot(plot, ("png", "svg")).items():
-            content = fewer_colours(content, 64) if ending == "png" else content
-            files[folder / f"{plot.name}.{ending}"] = content
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(numbers)
-        files[folder / f"{plot.name}.points.csv"] = text.getvalue().encode()
+    with matplotlib.rc_context(STYLE):
+        for figure, numbers, row, title in KINDS[table.draw](table, rows):
+            width = int(16 * figure.get_size_inches()[0])  # letters of the caption a line
+            text = textwrap.fill((f"{title}. " if title else "") + caption, width)
+            figure.supxlabel(text, fontsize=6, color="#555555")
+            stem = f"{name}-{row}" if row else name
+            for ending, content in render_plot(Plot(stem, "", "", figure), ("png", "svg")).items():
+                content = fewer_colours(content, 64) if ending == "png" else content
+                files[folder / f"{stem}.{ending}"] = content
+            files[folder / f"{stem}.points.csv"] = csv_text(numbers).encode()
     write_files(files)
     return [*files]
 
@@ -120,13 +92,13 @@ def look(number: int) -> dict:
     }
 
 
-def lines_by_column(request: Request) -> list[Drawn]:
+def lines_by_column(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw a line a row over the columns, whose headings are numbers (Li et al. 2021, Fig. 4)."""
-    columns = [*request.rows[0].values]
+    columns = [*rows[0].values]
     figure = new_figure(4.6, 3.2)
     axis = figure.subplots()
     numbers = [["row", *columns]]
-    for number, row in enumerate(request.rows):
+    for number, row in enumerate(rows):
         points = [(float(c), row.values[c]) for c in columns if row.values[c][0] is not None]
         if points:
             x, y = zip(*points, strict=True)
@@ -135,31 +107,31 @@ def lines_by_column(request: Request) -> list[Drawn]:
                 **look(number),
             )  # fmt: skip
         numbers.append([row.label, *(row.values[c][0] for c in columns)])
-    axis.set_ylabel(request.axis)
+    axis.set_ylabel(table.axis)
     axis.set_xlabel("number of operators")
     axis.xaxis.get_major_locator().set_params(integer=True)
     axis.legend(frameon=False, fontsize=8)
-    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+    yield Drawn(figure, numbers)
 
 
-def lines_by_row(request: Request) -> list[Drawn]:
+def lines_by_row(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw a line a column over the rows, by number of heads (Zheng et al. 2021, Fig. 3).
 
     Columns that end with the same word share a panel. Dashed: the paper's values.
     """
-    columns = [*request.rows[0].values]
+    columns = [*rows[0].values]
     panels: dict[str, list[str]] = {}
     for column in columns:
         panels.setdefault(column.split()[-1], []).append(column)
     figure = new_figure(3.4 * len(panels), 2.9)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    heads = [int(row.label.split()[0]) for row in request.rows]
+    heads = [int(row.label.split()[0]) for row in rows]
     numbers = [["heads", *columns, *(f"{column}, paper" for column in columns)]]
     for axis, (score, names) in zip(axes, panels.items(), strict=True):
         for number, column in enumerate(names):
             label = column.removesuffix(score).strip()
             for which, own in ((0, look(number)), (2, look(number) | {"markerfacecolor": "none"})):
-                y = [row.values[column][which] for row in request.rows]
+                y = [row.values[column][which] for row in rows]
                 points = [(h, v) for h, v in zip(heads, y, strict=True) if v is not None]
                 if points:
                     shown = label if which == 0 else f"{label}, paper"
@@ -170,13 +142,13 @@ def lines_by_row(request: Request) -> list[Drawn]:
         axis.set_xlabel("heads")
         axis.set_title(score)
     axes[-1].legend(frameon=False, fontsize=7)
-    for row, count in zip(request.rows, heads, strict=True):
+    for row, count in zip(rows, heads, strict=True):
         values = [row.values[column] for column in columns]
         numbers.append([count, *(v[0] for v in values), *(v[2] for v in values)])
-    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+    yield Drawn(figure, numbers)
 
 
-def coefficient_curves(request: Request) -> list[Drawn]:
+def coefficient_curves(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw sorted SVCCA coefficients (Yun et al. 2021, Figs. 2 to 4).
 
     With ``panels`` they are the mean over the pairs of heads of the last layer measured, of the
@@ -184,15 +156,15 @@ def coefficient_curves(request: Request) -> list[Drawn]:
     columns the lines: the coefficients against another model.
     """
     panels: dict[str, list[tuple[str, np.ndarray]]] = {}
-    if request.panels:
-        known = {row.name: row for row in request.rows}
-        for title, names in request.panels.items():
-            rows = [known[name] for name in names if name in known]
-            curves = [(row.label, _between_heads(next(iter(row.heads.values())))) for row in rows]
+    if table.panels:
+        known = {row.name: row for row in rows}
+        for title, names in table.panels.items():
+            own = [known[name] for name in names if name in known]
+            curves = [(row.label, _between_heads(next(iter(row.heads.values())))) for row in own]
             panels[title] = [(label, curve) for label, curve in curves if len(curve)]
     else:
         for component in ("encoder", "decoder", "cross"):
-            heads = request.rows[0].heads
+            heads = rows[0].heads
             curves = [(column, _against(model, component)) for column, model in heads.items()]
             panels[COMPONENT_TITLES[component]] = [(c, curve) for c, curve in curves if len(curve)]
     figure = new_figure(2.9 * len(panels), 3.1)
@@ -210,7 +182,7 @@ def coefficient_curves(request: Request) -> list[Drawn]:
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.legend(frameon=False, fontsize=7, loc="lower left")
     axes[0].set_ylabel("canonical correlation")
-    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+    yield Drawn(figure, numbers)
 
 
 def _read(content: dict, label: str) -> Model:
@@ -247,14 +219,14 @@ def _against(model: dict | None, component: str) -> np.ndarray:
     return np.array(found.get("coefficients") or [])
 
 
-def divergence_maps(request: Request) -> list[Drawn]:
+def divergence_maps(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw the JSD of every pair of heads by layer, a picture a row (Zheng et al. 2021).
 
     All rows share one scale of colours.
     """
-    models = {row: next(iter(row.heads.values())) for row in request.rows}
+    models = {row: next(iter(row.heads.values())) for row in rows}
     models = {row: _read(model, row.label) for row, model in models.items() if model}
-    end, drawn = colour_limit([*models.values()], "jsd"), []
+    end = colour_limit([*models.values()], "jsd")
     for row, model in models.items():
         plot = heat_maps(model, "jsd", end)
         if plot is None:  # a single head
@@ -265,11 +237,10 @@ def divergence_maps(request: Request) -> list[Drawn]:
                 for (i, j), value in np.ndenumerate(np.array(measured["jsd"].pairs)):
                     if i < j:
                         numbers.append([component, layer, i + 1, j + 1, round(float(value), 4)])
-        drawn.append((plot._replace(name=f"{request.name}-{row.name}"), numbers))
-    return drawn
+        yield Drawn(plot.figure, numbers, row.name, plot.title)
 
 
-def head_points(request: Request) -> list[Drawn]:
+def head_points(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw the mean output of each encoder head in two dimensions (Li et al. 2021, Fig. 3).
 
     As in section 4.1.2.3 there: outputs are averaged over all words and layers, which gives H
@@ -279,10 +250,10 @@ def head_points(request: Request) -> list[Drawn]:
 
     from diverse_mha.analysis.heads import mean_outputs
 
-    vectors = {row: mean_outputs(*row.model).numpy() for row in request.rows if row.model}
+    vectors = {row: mean_outputs(*row.model).numpy() for row in rows if row.model}
     every = np.concatenate([*vectors.values()])
     if len(every) < 4:
-        raise UserError(f"{request.name}: t-SNE needs 4 heads or more, not {len(every)}")
+        raise UserError(f"{table.name}: t-SNE needs 4 heads or more, not {len(every)}")
     points = TSNE(
         perplexity=min(30.0, (len(every) - 1) / 3), init="pca", random_state=1
     ).fit_transform(every)
@@ -301,10 +272,10 @@ def head_points(request: Request) -> list[Drawn]:
         axis.set_title(row.label)
         axis.set_xticks([])
         axis.set_yticks([])
-    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+    yield Drawn(figure, numbers)
 
 
-def attention_of_a_word(request: Request) -> list[Drawn]:
+def attention_of_a_word(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw what each head attends to from one word of a sentence (Yun et al. 2021, Fig. 1).
 
     The sentence is the first of the validation set with 6 to 12 words; the word is its longest; the
@@ -312,9 +283,7 @@ def attention_of_a_word(request: Request) -> list[Drawn]:
     """
     from diverse_mha.analysis.heads import encoder_attention
 
-    shown = {
-        row: encoder_attention(*row.model, SENTENCE_WORDS) for row in request.rows if row.model
-    }
+    shown = {row: encoder_attention(*row.model, SENTENCE_WORDS) for row in rows if row.model}
     heights = [len(weights) for _, _, weights in shown.values()]
     figure = new_figure(6.4, 0.34 * sum(heights) + 1.1 * len(shown) + 0.3)
     axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -331,11 +300,11 @@ def attention_of_a_word(request: Request) -> list[Drawn]:
             for word, weight in zip(words, line, strict=True)
         ]
     figure.colorbar(image, ax=list(axes), fraction=0.03, pad=0.02, label="weight")
-    return [(Plot(request.name, request.title, request.caption, figure), numbers)]
+    yield Drawn(figure, numbers)
 
 
 #: Kinds of figures, by the word after ``draw`` in a table.
-KINDS: dict[str, Callable[[Request], list[Drawn]]] = {
+KINDS: dict[str, Callable[[Table, Sequence[RowData]], Iterator[Drawn]]] = {
     "lines-by-column": lines_by_column,
     "lines-by-row": lines_by_row,
     "coefficient-curves": coefficient_curves,

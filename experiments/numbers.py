@@ -18,7 +18,7 @@ from diverse_mha.training.compose import lookup
 from diverse_mha.training.log import TRAIN_LOG, read_log
 from experiments.measures import MEASURES
 from experiments.papers import Cell, Experiment, Row, Table
-from experiments.runs import Need, Run, plan
+from experiments.runs import Need, Place, Run, plan
 
 RESULT = "result.json"
 _SCORES = ("test.json", "valid.json", "accuracy.json")
@@ -75,36 +75,48 @@ class Number:
 Filled = Sequence[tuple[Row, list[Number | None]]]
 
 
-def needs_of(table: Table, rows: Sequence[Row], choices: Choices) -> list[Need]:
-    """Return the runs that rows need, seed by seed."""
-    cells = [cell for row in rows for cell in row.cells if cell and cell.experiment]
+def needs_of(table: Table, choices: Choices) -> list[Need]:
+    """Return the runs that a table needs, seed by seed."""
+    cells = [cell for row in table.rows for cell in row.cells if cell and cell.experiment]
     return [choices.need(table, seed, cell) for seed in choices.seeds for cell in cells]
 
 
-def fill(
-    table: Table,
-    rows: Sequence[Row],
-    choices: Choices,
-    found: Mapping[Run, dict],
-    heads: Callable[[Need], Mapping | None],
-) -> Filled:
-    """Fill rows of a table; a cell lacks the values of runs that failed.
+@dataclass(frozen=True)
+class Results:
+    """A table and what its runs gave."""
 
-    ``heads`` returns what ``diverse-mha analyze`` measured.
-    """
+    table: Table
+    choices: Choices
+    place: Place
+    found: Mapping[Run, dict]  # the results of finished runs
+    heads: Callable[[Need], Mapping | None]  # returns what ``diverse-mha analyze`` measured
+
+    def runs(self, column: int = 0) -> dict[Row, list[Run]]:
+        """Return the finished runs of each row in a column, in the order of the seeds."""
+        runs = {}
+        for row in self.table.rows:
+            if (cell := row.cells[column]) and cell.experiment:
+                needs = (self.choices.need(self.table, seed, cell) for seed in self.choices.seeds)
+                runs[row] = [need.run for need in needs if need.run in self.found]
+        return runs
+
+
+def fill(results: Results) -> Filled:
+    """Fill a table; a cell lacks the values of runs that failed."""
 
     def number(cell: Cell) -> Number:
         measure, ours = MEASURES[cell.measure], {}
-        for seed in choices.seeds if cell.experiment is not None else ():
-            need = choices.need(table, seed, cell)
-            if not found.keys() >= set(need.runs):
+        for seed in results.choices.seeds if cell.experiment is not None else ():
+            need = results.choices.need(results.table, seed, cell)
+            if not results.found.keys() >= set(need.runs):
                 continue
-            content = heads(need) if measure.heads else found[need.run]
+            content = results.heads(need) if measure.heads else results.found[need.run]
             value = None if content is None else measure.read(content)
             if value is not None:
                 ours[seed] = value
         return Number(cell.measure, cell.paper, tuple(ours.values()), tuple(ours))
 
+    rows = results.table.rows
     filled = {row: [cell and number(cell) for cell in row.cells] for row in rows}
     by_name = {row.name: numbers for row, numbers in filled.items()}
     for row in (row for row in rows if row.mean_of):

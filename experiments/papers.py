@@ -80,6 +80,21 @@ class Table:
     panels: dict[str, list[str]] = field(default_factory=dict)  # of a figure: rows by title
     axis: str = ""  # of a figure: label of the vertical axis
 
+    def only(self, names: str | None) -> "Table":
+        """Return the table with the rows that a comma list names, in its order; None: all."""
+        if names is None:
+            return self
+        wanted = {name.lower() for name in split_list(names)}
+        known = {row.name.lower(): row for row in self.rows}
+        for name in sorted(wanted - known.keys()):
+            raise UserError(
+                f"--rows {names}: {self.paper} {self.name} has no row {name!r}; choose from "
+                f"{', '.join(row.name for row in self.rows)}"
+            )
+        for name in [*wanted]:
+            wanted.update(part.lower() for part in known[name].mean_of)
+        return replace(self, rows=tuple(known[name] for name in known if name in wanted))
+
 
 _OF_EXPERIMENT = {f.name for f in fields(Experiment)} - {"settings"}
 #: Of a table, taken as they are.
@@ -196,23 +211,6 @@ def find(paper: str, name: str) -> Table:
         choices = ", ".join(known)
         raise UserError(f"{name}: {paper} has no such table; choose from {choices}")
     return item
-
-
-def choose_rows(item: Table, names: str | None) -> tuple[Row, ...]:
-    """Return the rows of a table that a comma list names, in its order; None: all."""
-    if names is None:
-        return item.rows
-    wanted = split_list(names.lower())
-    known = {row.name.lower() for row in item.rows}
-    for name in wanted:
-        if name not in known:
-            raise UserError(
-                f"--rows {names}: {item.paper} {item.name} has no row {name!r}; choose from "
-                f"{', '.join(row.name for row in item.rows)}"
-            )
-    means = [row.mean_of for row in item.rows if row.name.lower() in wanted]
-    wanted += [name.lower() for names in means for name in names]
-    return tuple(row for row in item.rows if row.name.lower() in wanted)
 
 
 for _paper in ("li2018", "li2021", "yun2021", "zheng2021", "study"):

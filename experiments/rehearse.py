@@ -29,7 +29,8 @@ from diverse_mha.evaluation import average, evaluate, evaluate_classifier, evalu
 from diverse_mha.training import recipe, train
 from diverse_mha.training.log import TRAIN_LOG, read_log
 from diverse_mha.training.run_values import values
-from experiments.papers import Cell
+from experiments.numbers import Choices
+from experiments.papers import Table
 from experiments.runs import Place, Run, recipe_words
 
 #: Types of the dictionaries of a recipe; one number is a dictionary for both sides. Those of Li et
@@ -83,10 +84,14 @@ def _without_values(settings: Mapping) -> dict:
     return {k: bool(v) if isinstance(v, float) else v for k, v in settings.items()}
 
 
-def rehearse(cells: Sequence[tuple[Cell, Run]], out: Path) -> bool:
-    """Rehearse the runs of cells from the smallest up; write a table; True if none failed."""
-    papers = {run: cell.paper for cell, run in cells if cell.measure == "parameters"}
-    models = sorted(shapes(dict.fromkeys(run for _, run in cells)), key=lambda m: _size(m[0]))
+def rehearse(tables: Sequence[Table], choices: Choices, out: Path) -> bool:
+    """Rehearse the models of tables from the smallest up; write a table; True if none failed."""
+    papers: dict[Run, float | None] = {}  # a run's parameters, where the paper has them
+    for table in tables:
+        for cell in (cell for row in table.rows for cell in row.cells if cell and cell.experiment):
+            run = choices.run(cell.experiment, table, choices.seeds[0])
+            papers[run] = (cell.measure == "parameters" and cell.paper) or papers.get(run)
+    models = sorted(shapes(papers), key=lambda model: _size(model[0]))
     rows, file = [], out / "rehearsal.csv"
     done = _finished(file)
     for module in ("fairseq_cli.hydra_train", "fairseq_cli.generate", "torch._dynamo"):

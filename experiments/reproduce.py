@@ -18,8 +18,8 @@ from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
 from experiments import figures, printer, runs, study
 from experiments.measures import MEASURES
-from experiments.numbers import Choices, Filled, fill, needs_of
-from experiments.papers import PAPERS, SCALES, Row, Table, choose_rows, find, items_of
+from experiments.numbers import Choices, Filled, Results, fill, needs_of
+from experiments.papers import PAPERS, SCALES, Table, find, items_of
 from experiments.runner import Runner
 from experiments.runs import Place
 from experiments.tune import Trainer, tune, tuned
@@ -121,23 +121,27 @@ def run(args: argparse.Namespace) -> int:
     choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
     place = _place(args)
     if args.tuned is not None:
-        items = [tuned(items[0], choose_rows(items[0], args.rows), args.tuned, args.scale)]
+        items = [tuned(items[0], args.tuned, args.scale)]
     if args.dry_run:
         there = torch.cuda.device_count()
         gpus = {"smoke": 0, "paper": there or PAPER_GPUS}.get(args.scale, there)
-        return _dry_run(items, args.rows, choices, place, gpus)
+        return _dry_run(items, choices, place, gpus)
     if args.rehearse:
-        return _rehearse(items, args, choices, place)
+        if choices.scale != "paper":
+            raise UserError(f"--rehearse: is for --scale paper, not {choices.scale}")
+        from experiments.rehearse import rehearse
+
+        return 0 if rehearse(items, choices, place.out) else 1
     runner = _runner(args, place)
     failed = 0
     try:
         for item in items:
             print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
-            rows, name = choose_rows(item, args.rows), _file_name(item, args)
+            name = _file_name(item, args)
             if args.tune:
-                failed += not tune(item, rows, args.tune, choices, runner, name)
+                failed += not tune(item, args.tune, choices, runner, name)
             else:
-                failed += not _table(item, rows, name, choices, runner)
+                failed += not _table(item, name, choices, runner)
     except Interrupted as stopped:
         print("\ninterrupted; run the same command again to go on", flush=True)
         return 128 + stopped.number
@@ -155,24 +159,6 @@ def _runner(args: argparse.Namespace, place: Place) -> Runner:
         return SlurmRunner(place, jobs=args.jobs or 1, options=read_options(args.slurm))
     kind = Trainer if args.tune else Runner
     return kind(place, jobs=args.jobs or 1, collect=args.collect)
-
-
-def _rehearse(
-    items: Sequence[Table], args: argparse.Namespace, choices: Choices, place: Place
-) -> int:
-    """Build each distinct model of the tables once."""
-    from experiments.rehearse import rehearse
-
-    if choices.scale != "paper":
-        raise UserError(f"--rehearse: is for --scale paper, not {choices.scale}")
-    cells = [
-        (cell, choices.run(cell.experiment, item, choices.seeds[0]))
-        for item in items
-        for row in choose_rows(item, args.rows)
-        for cell in row.cells
-        if cell and cell.experiment
-    ]
-    return 0 if rehearse(cells, place.out) else 1
 
 
 def listing() -> str:
@@ -204,8 +190,7 @@ def _items(args: argparse.Namespace) -> list[Table]:
     elif args.table is None:
         raise UserError(f"name a table of {args.paper}, or all; --list shows them")
     else:
-        items = [find(args.paper, args.table)]
-        choose_rows(items[0], args.rows)
+        items = [find(args.paper, args.table).only(args.rows)]
     there = [item for item in items if args.scale in item.scales]
     if not there:
         scales = [scale for scale in SCALES if any(scale in item.scales for item in items)]
@@ -243,67 +228,64 @@ def _file_name(item: Table, args: argparse.Namespace) -> str:
     return name + ("-tune" if args.tune else "") + ("-tuned" if args.tuned else "")
 
 
-def _table(item: Table, rows: Sequence[Row], name: str, choices: Choices, runner: Runner) -> bool:
+def _table(item: Table, name: str, choices: Choices, runner: Runner) -> bool:
     """Run and print one table; returns True if it is complete."""
-    needs = needs_of(item, rows, choices)
+    needs = needs_of(item, choices)
     found = runner.run_all([run for need in needs for run in need.runs])
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
-    filled = fill(item, rows, choices, found, runner.heads)
-    filled = study.marked(item, filled, found, choices, runner.place)
-    queued = getattr(runner, "queued", 0)
-    if (runner.collect or queued) and not found:
+    partly = runner.collect or runner.queued > 0
+    if partly and not found:
         print("nothing is finished yet\n", flush=True)
-        return bool(queued)
+        return runner.queued > 0
+    results = Results(item, choices, runner.place, found, runner.heads)
+    filled = study.marked(results, fill(results))
     layout = printer.lay_out(item, filled, choices, found.values())
     print("\n" + to_text(layout))
     folder = runner.place.out / choices.scale / "tables"
     files = printer.write_all(layout, folder, name, printer.to_json(layout, filled))
     if item.draw and found:
-        request = figure_of(item, rows, filled, choices, runner, name)
-        files += figures.draw(item.draw, request, folder)
+        files += _draw(results, filled, folder, name)
     if item.tested is not None:
-        files += study.report(item, rows, found, choices, runner.place, folder / name)
+        files += study.report(results, folder / name)
     print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
-    if runner.collect or queued:
-        return bool(found)
+    return bool(found) if partly else _complete(filled, choices)
+
+
+def _complete(filled: Filled, choices: Choices) -> bool:
+    """Return True if every cell has a value of each seed, but for optional measures."""
     return all(
         len(number.ours) == len(choices.seeds)
         for row, numbers in filled
         for cell, number in zip(row.cells, numbers, strict=True)
-        if cell is not None and cell.experiment is not None and not MEASURES[cell.measure].optional
+        if cell and cell.experiment and not MEASURES[cell.measure].optional
     )
 
 
-def figure_of(
-    item: Table, rows: Sequence[Row], filled: Filled, choices: Choices, runner: Runner, name: str
-) -> figures.Request:
-    """Return what a figure draws; heads and models are those of the first seed."""
-    drawn = []
-    for row, (_, numbers) in zip(rows, filled, strict=True):
-        cells = [*zip(item.columns, row.cells, numbers, strict=True)]
-        needs = {column: choices.need(item, choices.seeds[0], cell) for column, cell, _ in cells}
-        run = next(iter(needs.values())).run
-        model = run.model(runner.place), run.data(runner.place)
-        found = {column: runner.heads(need) for column, need in needs.items() if need.heads}
+def _draw(results: Results, filled: Filled, folder: Path, name: str) -> list[Path]:
+    """Draw a figure; heads and models are those of the first seed."""
+    item, choices, place, drawn = results.table, results.choices, results.place, []
+    for row, numbers in filled:
+        cells = zip(item.columns, row.cells, strict=True)
+        needs = {column: choices.need(item, choices.seeds[0], cell) for column, cell in cells}
+        run = needs[item.columns[0]].run
+        found = {column: results.heads(need) for column, need in needs.items() if need.heads}
         drawn.append(
             figures.RowData(
                 row.name,
                 row.label,
-                {column: (n.mean, n.spread, n.paper) for column, _, n in cells},
+                {c: (n.mean, n.spread, n.paper) for c, n in zip(needs, numbers, strict=True)},
                 {column: heads and heads["models"][0] for column, heads in found.items()},
-                model if model[0].is_file() else None,
+                (run.model(place), run.data(place)) if run.model(place).is_file() else None,
             )
         )
     seeds = ", ".join(map(str, choices.seeds))
     caption = (
         f"{item.title}. Ours: recipe {run.recipe.config}, scale {choices.scale}, seed {seeds}."
     )
-    return figures.Request(name, item.title, caption, drawn, item.panels, item.axis)
+    return figures.draw(item, drawn, caption, folder, name)
 
 
-def _dry_run(
-    items: Sequence[Table], names: str | None, choices: Choices, place: Place, gpus: int
-) -> int:
+def _dry_run(items: Sequence[Table], choices: Choices, place: Place, gpus: int) -> int:
     """Print the commands of all runs, ready to paste."""
     python, folder = sys.executable, str(Path(sys.executable).parent)
     print(f"cd {shlex.quote(str(ROOT))}")
@@ -311,7 +293,7 @@ def _dry_run(
     seen = set()
     for item in items:
         print(f"# {item.paper} {item.name}: {item.title}")
-        needs = needs_of(item, choose_rows(item, names), choices)
+        needs = needs_of(item, choices)
         for run in dict.fromkeys(run for need in needs for run in need.runs):
             if run in seen:
                 print(f"#   {run.name}: as above")

@@ -109,6 +109,7 @@ class Runner:
     jobs: int = 1  # runs at a time
     collect: bool = False  # train and measure nothing; return existing results
     start: Callable[[Step, Path, int], Command] = start_logged
+    queued: int = field(default=0, init=False)  # runs that wait or run elsewhere
     _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # cache
 
     def run_all(self, wanted: Sequence[Run]) -> dict[Run, dict]:

@@ -89,7 +89,6 @@ class SlurmRunner(Runner):
     options: dict[str, int | str] = field(default_factory=dict)
     queue: Callable[[], dict[str, str]] = queued_jobs
     submit: Callable[[list[Job], dict, Path], list[str]] = submit
-    queued: int = field(default=0, init=False)  # runs that wait or run
 
     def run_all(self, wanted: Sequence[Run]) -> dict[Run, dict]:
         """Return the results of finished runs, and submit those that are not in the queue."""

@@ -8,7 +8,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.evaluation.comparison.runs import Scored, scores_of
 from diverse_mha.evaluation.comparison.systems import System, compare_systems, lay_out, to_json
-from experiments.numbers import RESULT, Choices, Filled, valid_nll
+from experiments.numbers import RESULT, Choices, Filled, Results, valid_nll
 from experiments.papers import Row, Table
 from experiments.printer import caveats, write_all
 from experiments.runner import failure_told
@@ -20,19 +20,6 @@ VALID_NOTE = (
     "valid nll: token loss on the validation set, bits a token, lower is better; it also chose the "
     "checkpoints, of all rows alike."
 )
-
-
-def runs_by_row(
-    table: Table, rows: Sequence[Row], choices: Choices, found: Mapping[Run, dict], column: int = 0
-) -> dict[Row, list[Run]]:
-    """Return the finished runs of each row in a column, in the order of the seeds."""
-    cells = {row: row.cells[column] for row in rows}
-    cells = {row: cell for row, cell in cells.items() if cell and cell.experiment}
-    planned = {
-        row: [choices.run(cell.experiment, table, seed) for seed in choices.seeds]
-        for row, cell in cells.items()
-    }
-    return {row: [run for run in runs if run in found] for row, runs in planned.items()}
 
 
 def compared(
@@ -65,15 +52,12 @@ def _scored(run: Run, result: Mapping, place: Place) -> Scored:
     return Scored(str(folder), run.seed, scores | ({} if loss is None else {VALID: loss}), *rest)
 
 
-def marked(
-    table: Table, filled: Filled, found: Mapping[Run, dict], choices: Choices, place: Place
-) -> Filled:
+def marked(results: Results, filled: Filled) -> Filled:
     """Mark BLEU that differs from the row above with the method ``baseline``."""
     rows = {row: list(numbers) for row, numbers in filled}
-    for column in range(len(table.columns)):
-        finished = runs_by_row(table, [*rows], choices, found, column)
+    for column in range(len(results.table.columns)):
         blocks: list[dict[Row, list[Run]]] = []
-        for row, runs in finished.items():
+        for row, runs in results.runs(column).items():
             cell = row.cells[column]
             if cell.measure == "bleu" and runs:
                 if cell.experiment.method == "baseline":
@@ -82,7 +66,7 @@ def marked(
                     blocks[-1][row] = runs
         for block in blocks:
             with failure_told("      marks: "):
-                systems = compared(block, found, place)
+                systems = compared(block, results.found, results.place)
                 for row, system in zip(block, systems, strict=False):
                     test = system.measures["BLEU"].difference
                     if test is not None and test.p is not None and test.p < 0.05:
@@ -91,23 +75,18 @@ def marked(
     return [*rows.items()]
 
 
-def report(
-    table: Table,
-    rows: Sequence[Row],
-    found: Mapping[Run, dict],
-    choices: Choices,
-    place: Place,
-    to: Path,
-) -> list[Path]:
+def report(results: Results, to: Path) -> list[Path]:
     """Print the tests of a study's rows and return their files, beside ``to``."""
+    table, choices = results.table, results.choices
     for earlier in to.parent.glob(f"{to.name}.tests.*"):  # of other rows or seeds
         earlier.unlink()
-    ordered = sorted(rows, key=lambda row: row.name != table.baseline)
-    if ordered[0].name != table.baseline:
+    runs = results.runs()
+    rows = sorted(runs, key=lambda row: row.name != table.baseline)
+    if rows[0].name != table.baseline:
         print(f"no tests: they are against the row {table.baseline}, which is not asked for")
         return []
     with failure_told("      tests: "):
-        systems = compared(runs_by_row(table, ordered, choices, found), found, place)
+        systems = compared({row: runs[row] for row in rows}, results.found, results.place)
         if systems:
             tests = lay_out_tests(table, systems, choices)
             print("\n" + to_text(tests))

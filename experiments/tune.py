@@ -69,11 +69,11 @@ def validation(run: Run, log: Path) -> float:
     raise UserError(f"{log}: has no validation score; validate more often or train longer")
 
 
-def read_sweep(word: str, table: Table, rows: Sequence[Row], choices: Choices) -> tuple[str, list]:
+def read_sweep(word: str, table: Table, choices: Choices) -> tuple[str, list]:
     """Read ``lr=0.001,0.002``: a key of the recipe, and the values to try."""
     name, separator, text = word.partition("=")
     values = split_list(text)
-    recipes = [_run(table, row, {}, choices, choices.seeds[0]).composed for row in rows]
+    recipes = [_run(table, row, {}, choices, choices.seeds[0]).composed for row in table.rows]
     key = SHORT.get(name, name)
     if separator and "." not in key:
         items = [item for recipe in recipes for item in recipe.items()]
@@ -86,7 +86,7 @@ def read_sweep(word: str, table: Table, rows: Sequence[Row], choices: Choices) -
         raise UserError(f"--tune {word}: give a key and different values, as in lr=0.001,0.002")
     if any(isinstance(lookup(recipe, key), list) for recipe in recipes):
         read = [[value] for value in read]
-    for row, value in itertools.product(rows, read):
+    for row, value in itertools.product(table.rows, read):
         run = _run(table, row, {key: value}, choices, choices.seeds[0])
         got = lookup(run.composed, key)
         if tuple(key.split(".")) in PLACES or got != value and (got, value) != (None, False):
@@ -94,17 +94,10 @@ def read_sweep(word: str, table: Table, rows: Sequence[Row], choices: Choices) -
     return key, read
 
 
-def tune(
-    table: Table,
-    rows: Sequence[Row],
-    words: Sequence[str],
-    choices: Choices,
-    runner: Trainer,
-    name: str,
-) -> bool:
+def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, name: str) -> bool:
     """Try all settings, then print and write the trials and the choice; True if none failed."""
     check_table(table, "--tune")
-    sweeps = [read_sweep(word, table, rows, choices) for word in words]
+    sweeps = [read_sweep(word, table, choices) for word in words]
     keys = [key for key, _ in sweeps]
     for key in keys:
         if keys.count(key) > 1:
@@ -112,8 +105,9 @@ def tune(
     folder = runner.place.out / choices.scale / "tables"
     said = {"paper": table.paper, "table": table.name, "scale": choices.scale}
     said |= {"updates": choices.updates, "seeds": list(choices.seeds), "tune": list(words)}
-    _check_choice(folder / f"{name}.json", said, rows)
+    _check_choice(folder / f"{name}.json", said, table.rows)
     fixed = {key: values[0] for key, values in sweeps if len(values) == 1}
+    rows = table.rows
     best: dict[str, dict] = {row.name: dict(fixed) for row in rows}
     scores: dict[tuple, float] = {}  # by row and settings
     complete = True
@@ -183,7 +177,7 @@ def lay_out(
     )
 
 
-def tuned(item: Table, rows: Sequence[Row], file: Path, scale: str) -> Table:
+def tuned(item: Table, file: Path, scale: str) -> Table:
     """Return a table whose rows have the settings that ``--tune`` chose."""
     check_table(item, "--tuned")
     if not file.is_file():
@@ -198,17 +192,17 @@ def tuned(item: Table, rows: Sequence[Row], file: Path, scale: str) -> Table:
             f"--tuned {file}: is of {' '.join(map(str, of))}, not of {item.paper} {item.name} "
             f"{scale}; tune this table"
         )
-    found = {}
-    for row in rows:
+    rows = []
+    for row in item.rows:
         if row.name not in choice:
             raise UserError(f"--tuned {file}: has no row {row.name}; tune it, or leave it out")
         cells = tuple(
             cell and replace(cell, experiment=cell.experiment.but(choice[row.name]))
             for cell in row.cells
         )
-        found[row.name] = replace(row, cells=cells)
+        rows.append(replace(row, cells=cells))
     notes = (*item.notes, f"Every row at its own best, of {file.name}.")
-    return replace(item, rows=tuple(found.get(row.name, row) for row in item.rows), notes=notes)
+    return replace(item, rows=tuple(rows), notes=notes)
 
 
 def check_table(item: Table, option: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from experiments import figures
-from experiments.figures import KINDS, Request, RowData
+from experiments.figures import KINDS, RowData
 from experiments.papers import PAPERS
 from tests.integration.conftest import run
 
@@ -45,9 +45,9 @@ def model(name, seed, layers=2, heads=4):
     return entry | {"components": components, "against": against}
 
 
-def request_of(table):
-    """Return a request for a figure of the papers with made-up numbers."""
-    rows = [
+def rows_of(table):
+    """What a figure of the papers would draw, with made-up numbers."""
+    return [
         RowData(
             row.name,
             row.label,
@@ -57,7 +57,10 @@ def request_of(table):
         )
         for n, row in enumerate(table.rows)
     ]  # fmt: skip
-    return Request(table.name, table.title, "made up", rows, table.panels, table.axis)
+
+
+def draw(table, rows, folder):
+    return figures.draw(table, rows, "made up", folder, table.name)
 
 
 def test_every_figure_of_the_papers_has_a_table():
@@ -74,7 +77,7 @@ def test_every_figure_of_the_papers_has_a_table():
                          ids="-".join)  # fmt: skip
 def test_a_figure_is_drawn_and_its_points_are_written(key, tmp_path):
     table = DRAWN[key]
-    files = figures.draw(table.draw, request_of(table), tmp_path)
+    files = draw(table, rows_of(table), tmp_path)
     pictures = [path for path in files if path.suffix == ".png"]
     assert pictures and len(files) == 3 * len(pictures)
     for path in pictures:
@@ -90,16 +93,16 @@ def test_a_figure_is_drawn_and_its_points_are_written(key, tmp_path):
 
 def test_written_points_are_the_numbers_in_the_figure(tmp_path):
     table = DRAWN["zheng2021", "figure-3"]
-    figures.draw(table.draw, request_of(table), tmp_path)
+    draw(table, rows_of(table), tmp_path)
     first = [*csv.DictReader((tmp_path / "figure-3.points.csv").open())][0]
     assert first["heads"] == "4" and first["Transformer BLEU"] == "50.0"
     assert first["CODA BLEU, paper"] == "35.65"
 
     table = DRAWN["yun2021", "figure-4"]
-    asked = request_of(table)
-    figures.draw(table.draw, asked, tmp_path)
+    drawn = rows_of(table)
+    draw(table, drawn, tmp_path)
     rows = [*csv.DictReader((tmp_path / "figure-4.points.csv").open())]
-    row = next(r for r in asked.rows if r.name == "drophead-0.3")
+    row = next(r for r in drawn if r.name == "drophead-0.3")
     pairs = next(iter(row.heads.values()))["components"]["cross"]["layers"]["2"]["svcca"]
     expected = np.mean([*pairs["coefficients"].values()], axis=0)
     got = [float(r["coefficient"]) for r in rows if r["line"] == row.label]
@@ -108,14 +111,12 @@ def test_written_points_are_the_numbers_in_the_figure(tmp_path):
 
 def test_rows_without_results_are_left_out(tmp_path):
     table = DRAWN["zheng2021", "figure-4"]
-    asked = request_of(table)
     missing = RowData("coda", "CODA", {"average JSD": (None, None, 13.72)}, {"average JSD": None})
-    rows = [missing, *asked.rows[1:]]
-    files = figures.draw(table.draw, Request("x", "", "", rows), tmp_path)
+    files = draw(table, [missing, *rows_of(table)[1:]], tmp_path)
     assert {path.name.split(".")[0] for path in files} == {
-        "x-coda-cs",
-        "x-realformer",
-        "x-transformer",
+        "figure-4-coda-cs",
+        "figure-4-realformer",
+        "figure-4-transformer",
     }
 
 

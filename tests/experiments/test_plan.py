@@ -10,7 +10,7 @@ from experiments.runs import fingerprint, plan
 
 def runs(paper, table, scale="smoke", **choices):
     item = find(paper, table)
-    needs = needs_of(item, item.rows, Choices(scale, **choices))
+    needs = needs_of(item, Choices(scale, **choices))
     return list(dict.fromkeys(run for need in needs for run in need.runs))
 
 

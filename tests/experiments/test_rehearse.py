@@ -13,7 +13,7 @@ from experiments.rehearse import COLUMNS, TYPES, shapes
 def paper_runs():
     for table in (table for items in PAPERS.values() for table in items.values()):
         if "paper" in table.scales:
-            for need in needs_of(table, table.rows, Choices("paper")):
+            for need in needs_of(table, Choices("paper")):
                 yield from need.runs
 
 
@@ -24,7 +24,7 @@ def test_models_of_equal_size_are_rehearsed_once():
     assert 60 < len(groups) < 110 < len(runs)
     assert {run.recipe.config for run, _ in groups} == set(TYPES)
     table = find("yun2021", "5")  # HSIC at three weights, Drophead at three rates
-    needs = needs_of(table, table.rows, Choices("paper"))
+    needs = needs_of(table, Choices("paper"))
     assert sorted(len(group) for _, group in shapes(n.run for n in needs[::3])) == [1, 3, 3, 3]
 
 

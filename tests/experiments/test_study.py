@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU
 
 from diverse_mha.common.tables import to_text
 from experiments import study
-from experiments.numbers import Choices, Number
+from experiments.numbers import Choices, Number, Results
 from experiments.papers import PAPERS
 from experiments.printer import SMALL, SMOKE, lay_out
 
@@ -70,7 +70,7 @@ def filled(rows):
 
 
 def test_every_row_is_tested_with_its_finished_seeds(rows, place, found):
-    finished = study.runs_by_row(TABLE, rows, CHOICES, found)
+    finished = Results(replace(TABLE, rows=tuple(rows)), CHOICES, place, found, {}.get).runs()
     systems = study.compared(finished, found, place)
     assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
     counts = {row.label: len(runs) for row, runs in finished.items()}
@@ -108,7 +108,7 @@ def test_every_row_is_tested_with_its_finished_seeds(rows, place, found):
 
 def test_nothing_is_tested_without_the_baseline(rows, place, found):
     others = {run: result for run, result in found.items() if "baseline" not in run.name}
-    finished = study.runs_by_row(TABLE, rows, CHOICES, others)
+    finished = Results(replace(TABLE, rows=tuple(rows)), CHOICES, place, others, {}.get).runs()
     assert study.compared(finished, others, place) == []
 
 
@@ -125,11 +125,14 @@ def test_bleu_that_differs_from_the_baseline_is_marked(rows, place, found):
     )
     moved = {row.name: row for row in table.rows}
     numbers = [(row, [Number("bleu", None, (1.0,)), None]) for row in moved.values()]
-    marked = {row.name: n[0].mark for row, n in study.marked(table, numbers, found, CHOICES, place)}
+
+    def marks(choices):
+        results = Results(table, choices, place, found, {}.get)
+        return {row.name: n[0].mark for row, n in study.marked(results, numbers)}
+
+    marked = marks(CHOICES)
     assert marked == {"baseline": "", "out": " **", "em": "", "coda": ""}
-    one = replace(CHOICES, seeds=(1,))
-    marked = {row.name: n[0].mark for row, n in study.marked(table, numbers, found, one, place)}
-    assert marked["out"] == " **†", "tested over sentences only"
+    assert marks(replace(CHOICES, seeds=(1,)))["out"] == " **†", "tested over sentences only"
     text = to_text(
         lay_out(table, [(moved["out"], [Number("bleu", 1.0, (2.0,), mark=" *"), None])], CHOICES)
     )

@@ -1,13 +1,16 @@
 """The papers' tables: values, rows and experiments."""
 
+from pathlib import Path
+
 import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 from experiments import papers
 from experiments.measures import MEASURES
-from experiments.numbers import Choices, fill, needs_of
-from experiments.papers import PAPERS, Experiment, choose_rows, find
+from experiments.numbers import Choices, Results, fill, needs_of
+from experiments.papers import PAPERS, Experiment, find
+from experiments.runs import Place
 from experiments.scales import CORPORA
 
 TABLES = [item for items in PAPERS.values() for item in items.values()]
@@ -55,7 +58,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("paper", "table", "name"), SAMPLES)
 def test_values_are_those_of_the_papers(paper, table, name):
-    *_, row = choose_rows(find(paper, table), name)
+    *_, row = find(paper, table).only(name).rows
     values = [cell and cell.paper for cell in row.cells]
     expected = SAMPLES[paper, table, name]
     assert values == expected + [None] * (len(values) - len(expected))
@@ -127,14 +130,14 @@ def test_mistakes_in_a_custom_table_are_reported(old, new, message, monkeypatch)
 
 def test_averages_of_probing_tasks_are_means_of_their_rows():
     table = find("li2021", "7")
-    rows = choose_rows(table, "Surface")
-    assert [row.name for row in rows] == ["SeLen", "WC", "surface"]
+    surface = table.only("Surface")
+    assert [row.name for row in surface.rows] == ["SeLen", "WC", "surface"]
     choices, found = Choices("paper", (1, 2)), {}
     for row, accuracy in (("SeLen", 90.0), ("WC", 80.0)):
-        for need in needs_of(table, choose_rows(table, row), choices):
+        for need in needs_of(table.only(row), choices):
             value = {"accuracy": accuracy + need.run.seed, "examples": 10}
             found[need.run] = {"scores": {"accuracy": {"subsets": {"test": value}}}}
-    filled = fill(table, rows, choices, found, {}.get)
+    filled = fill(Results(surface, choices, Place(Path(), Path()), found, {}.get))
     assert filled[-1][1][0].ours == (86.0, 87.0) and filled[-1][1][0].paper == 96.69
     for row in table.rows:  # the paper's means, to rounding
         for column, cell in enumerate(row.cells if row.mean_of else ()):

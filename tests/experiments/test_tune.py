@@ -170,6 +170,7 @@ def test_a_row_is_tuned_and_then_uses_its_best_settings(local_table, tmp_path):
 
 def test_codas_hidden_width_is_tuned_as_in_the_paper():
     table = PAPERS["study"]["fair-trial-small"]
-    rows = [row for row in table.rows if row.name == "coda-slow"]
-    sweep = read_sweep("model.cascade_hidden_ratio=2,4,8", table, rows, Choices("small"))
+    sweep = read_sweep(
+        "model.cascade_hidden_ratio=2,4,8", table.only("coda-slow"), Choices("small")
+    )
     assert sweep == ("model.cascade_hidden_ratio", [2, 4, 8])
