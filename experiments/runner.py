@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
@@ -113,20 +113,25 @@ class Runner:
     _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # cache
 
     def run_all(self, wanted: Sequence[Run]) -> dict[Run, dict]:
-        """Carry out runs in order, each once, and return the results of those that succeed."""
-        distinct, found = list(dict.fromkeys(wanted)), {}
+        """Carry out missing runs, each once, and return the results of those that succeed."""
+        distinct, found, missing = list(dict.fromkeys(wanted)), {}, {}
+        for number, run in enumerate(distinct, start=1):
+            head = f"[{number}/{len(distinct)}] {run.name}: "
+            with failure_told(head):
+                if (result := self.result(run)) is None:
+                    missing[run] = head
+                else:
+                    found[run] = result
+                    say(f"{head}{summary(result)} (already done)")
         if self.collect:
-            for run in distinct:
-                with failure_told(f"{run.name}: "):
-                    if (result := self.result(run)) is not None:
-                        found[run] = result
             say(f"{len(found)} of {len(distinct)} runs are finished")
-            return found
-        heads = [f"[{n}/{len(distinct)}] {run.name}: " for n, run in enumerate(distinct, start=1)]
-        side_by_side(
-            (self._run(r, h, found) for r, h in zip(distinct, heads, strict=True)), self.jobs
-        )
+        else:
+            self._obtain(missing, found)
         return {run: found[run] for run in distinct if run in found}
+
+    def _obtain(self, missing: Mapping[Run, str], found: dict[Run, dict]) -> None:
+        """Carry out runs and add their results to ``found``; each has the head of its lines."""
+        side_by_side((self._run(run, head, found) for run, head in missing.items()), self.jobs)
 
     def measure(self, needs: Sequence[Need]) -> None:
         """Measure the heads of finished runs, unless that is done or results are collected."""
@@ -158,18 +163,15 @@ class Runner:
         return read(run.folder(self.place.out) / RESULT)
 
     def _run(self, run: Run, head: str, found: dict[Run, dict]) -> Task:
-        """Carry out a run and add its result to ``found``."""
         with failure_told(head):
             folder = run.folder(self.place.out)
-            if (result := self.result(run)) is not None:
-                say(head + f"{summary(result)} (already done)")
-            else:
-                say(f"{head}started; log: {folder / LOG}")
-                with sole_use(folder):
-                    yield from self._prepare(run)
-                    result = yield from self._carry_out(run, folder)
-                say(head + f"{summary(result)}, {sum(result['seconds'].values()):.0f} s")
-            found[run] = result
+            say(f"{head}started; log: {folder / LOG}")
+            with sole_use(folder):
+                yield from self._prepare(run)
+                # Another process may have finished it.
+                found[run] = self.result(run) or (yield from self._carry_out(run, folder))
+            seconds = sum(found[run]["seconds"].values())
+            say(f"{head}{summary(found[run])}, {seconds:.0f} s")
 
     def _carry_out(self, run: Run, folder: Path) -> Iterator:
         place, begun = self._place(run), time.monotonic()

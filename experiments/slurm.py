@@ -13,7 +13,6 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.processes import import_path
-from experiments.numbers import summary
 from experiments.runner import LOG, Runner, failure_told, say, side_by_side
 from experiments.runs import Place, Run
 
@@ -90,35 +89,27 @@ class SlurmRunner(Runner):
     queue: Callable[[], dict[str, str]] = queued_jobs
     submit: Callable[[list[Job], dict, Path], list[str]] = submit
 
-    def run_all(self, wanted: Sequence[Run]) -> dict[Run, dict]:
-        """Return the results of finished runs, and submit those that are not in the queue."""
-        distinct, found, missing, states = list(dict.fromkeys(wanted)), {}, {}, self.queue()
-        folder = self.place.out / distinct[0].scale / "slurm"
+    def _obtain(self, missing: Mapping[Run, str], found: dict[Run, dict]) -> None:
+        """Submit the runs that are not in the queue."""
+        if not missing:
+            return
+        states, folder = self.queue(), self.place.out / next(iter(missing)).scale / "slurm"
         file = folder / "jobs.json"
         jobs = read_json(file, "delete it") if file.is_file() else {}
-        for number, run in enumerate(distinct, start=1):
-            head = f"[{number}/{len(distinct)}] {run.name}: "
-            with failure_told(head):
-                if (result := self.result(run)) is not None:
-                    found[run] = result
-                    say(f"{head}{summary(result)} (already done)")
-                elif (state := states.get(jobs.get(run.name))) is not None:
-                    self.queued += 1
-                    say(f"{head}{state.lower()}, job {jobs[run.name]}")
-                else:
-                    missing[run] = head
-        side_by_side((self._prepared(run, head) for run, head in missing.items()), 1)
-        ready = [run for run in missing if run.data(self.place).is_dir()]
-        if ready:
+        queued = [run for run in missing if jobs.get(run.name) in states]
+        for run in queued:
+            say(f"{missing[run]}{states[jobs[run.name]].lower()}, job {jobs[run.name]}")
+        rest = [run for run in missing if run not in queued]
+        side_by_side((self._prepared(run, missing[run]) for run in rest), 1)
+        if ready := [run for run in rest if run.data(self.place).is_dir()]:
             options = self.options | ({"array_parallelism": self.jobs} if self.jobs > 1 else {})
             tasks = [Job(run, self.place) for run in ready]
             for run, job in zip(ready, self.submit(tasks, options, folder), strict=True):
                 jobs[run.name] = job
-                self.queued += 1
                 log = run.folder(self.place.out) / LOG
                 say(f"{missing[run]}submitted, job {job}; log: {log}")
             write_json(file, jobs)
-        return found
+        self.queued += len(queued) + len(ready)
 
     def _prepared(self, run: Run, head: str) -> Iterator:
         with failure_told(head):
