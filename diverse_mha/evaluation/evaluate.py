@@ -243,19 +243,24 @@ def main(words: Sequence[str]) -> int:
             raise UserError(
                 f"{flag(option)}: has no effect, {data} was not tokenised; leave it out"
             )
+    # Check before converting and translating, which may take hours.
+    decoding = replace(decoding, engine=args.engine)
+    asked = decoding.to_json()
+    if args.engine == "auto":
+        del asked["engine"]  # known after the conversion
+    output = evaluation_output(args, inputs.checkpoints, args.subset, asked, "sacrebleu")
+    check_split(data, args.subset)
+    text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
+    check_count(len(text), "sentences", len(tok))
     refused = next(iter(inputs.extra), "").partition("=")[0]
     engine = open_engine(
         args.engine, inputs.checkpoint, data, cpu=args.cpu, search=_search(decoding),
         refused=f"CTranslate2 takes no {refused}" if refused else "",
     )  # fmt: skip
-    decoding = replace(decoding, engine="ctranslate2" if engine else "fairseq")
-    output = evaluation_output(
-        args, inputs.checkpoints, args.subset, decoding.to_json(), "sacrebleu"
-    )
-    check_split(data, args.subset)
-    # Check before translating, which may take hours.
-    text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
-    check_count(len(text), "sentences", len(tok))
+    if args.engine == "auto":
+        decoding = replace(decoding, engine="ctranslate2" if engine else "fairseq")
+        asked = decoding.to_json()
+        evaluation_output(args, inputs.checkpoints, args.subset, asked, "sacrebleu")
     source = prepared / "raw" / f"{args.subset}.{source_lang}"
     source_sha256 = sha256_of(source) if source.is_file() else None
 

@@ -142,6 +142,21 @@ def test_corpus_json_determines_text_settings(
                 evaluate.main([*command, *option])
 
 
+@pytest.mark.parametrize("engine", ["ctranslate2", "auto"])
+def test_an_existing_output_is_refused_before_the_model_is_converted(tmp_path, monkeypatch, engine):
+    data = binarised(tmp_path / "bin", ["lo@@ 2"])
+    for folder in ("raw", "tok"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test.en").write_text("a\n")
+    torch.save({"model": {}}, tmp_path / "model.pt")
+    (tmp_path / "out.json").write_text("{}")
+    monkeypatch.setattr(evaluate, "check_translates", lambda *_: None)
+    monkeypatch.setattr(evaluate, "open_engine", lambda *_, **__: pytest.fail("converted"))
+    command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
+    with pytest.raises(UserError, match=r"out\.json.*--force"):
+        evaluate.main([*command, "--engine", engine])
+
+
 @pytest.mark.parametrize(
     "changed, message",
     [
