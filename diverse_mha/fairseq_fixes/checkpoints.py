@@ -70,7 +70,11 @@ BUILDING_ERRORS = (
     ImportError,
     OmegaConfBaseException,
 )
-#: The checkpoint that is being read, and the options that its reader overrides.
+#: The checkpoint that is being read, and the options that its reader overrides. It is set for the
+#: length of one call alone. It cannot be an argument: in the middle of load_checkpoint_to_cpu and
+#: load_model_ensemble_and_task fairseq calls _upgrade_state_dict(state), build_model and build_bpe,
+#: which are patched here, without the file's name. The check must come before that upgrade, which
+#: composes the options by Hydra, and reading a file twice would check another one than is used.
 _reading: ContextVar[tuple[str, frozenset]] = ContextVar("reading", default=("", frozenset()))
 
 
