@@ -15,7 +15,7 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={ports[0]}
 SlurmdPort={ports[1]}
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire=20
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state

@@ -1,4 +1,4 @@
-"""Tables and trainings on a real Slurm."""
+"""Tables and trainings on a real Slurm, cancelled or pre-empted in the middle."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def run(environment, *words, timeout=900):
     )
 
 
-def wait(condition, seconds=600):
+def wait(condition, seconds=1200):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -78,6 +78,23 @@ def test_a_cancelled_slurm_job_resumes_and_its_table_equals_a_local_one(
     )
     for split in ("valid", "test"):
         assert ours["scores"][split]["loss_bits"] == theirs["scores"][split]["loss_bits"]
+
+
+@pytest.mark.integration
+def test_a_preempted_slurm_job_is_queued_again_and_resumes(cluster, tmp_path):
+    reproduce = [sys.executable, "-m", "diverse_mha.cli", "reproduce", *TABLE[:-1], "60"]
+    submit = [*reproduce, "--out", tmp_path, "--slurm", "partition=main,time=30,cpus_per_task=1"]
+    done = run(cluster, *submit)
+    job = done.stdout.partition("submitted, job ")[2].partition(";")[0]
+    wait(lambda: list(tmp_path.glob("smoke/runs/*/checkpoint_last.pt")))
+    slurm.call(cluster, "scancel", "--signal=USR2", job)  # as Slurm warns of a pre-emption
+    wait(lambda: not slurm.call(cluster, "squeue", "--noheader"))
+    done = run(cluster, *submit)
+    assert done.returncode == 0 and "(already done)" in done.stdout, done.stdout + done.stderr
+    (folder,) = tmp_path.glob("smoke/runs/*")
+    log = (folder / "log.txt").read_text()
+    assert log.count("$ bash scripts/run.sh") == 2 and "Loaded checkpoint" in log
+    assert json.loads((folder / "result.json").read_text())["updates"] == 60
 
 
 @pytest.mark.system
