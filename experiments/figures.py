@@ -37,6 +37,7 @@ from experiments.papers import Table
 
 SENTENCE_WORDS = range(6, 13)  # length of the sentence whose attention is drawn
 Value = tuple[float | None, float | None, float | None]  # ours, its spread over seeds, the paper's
+Points = Sequence[tuple[float, Value]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,58 +93,56 @@ def look(number: int) -> dict:
     }
 
 
+def _line_panels(panels: Mapping[str, Mapping[str, Points]], label: str) -> Figure:
+    """Draw panels by their titles, each with lines by their names; dotted: the paper's values."""
+    figure = new_figure(1.2 + 3.2 * len(panels), 3.1)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (title, lines) in zip(axes, panels.items(), strict=True):
+        for number, (name, points) in enumerate(lines.items()):
+            ours = [
+                (x, value, spread or 0) for x, (value, spread, _) in points if value is not None
+            ]
+            papers = [(x, v) for x, (_, _, v) in points if v is not None]
+            if ours:
+                axis.errorbar(*zip(*ours, strict=True), label=name, capsize=2, **look(number))
+            if papers:
+                style = {"linestyle": ":", "alpha": 0.6, "markerfacecolor": "none"}
+                style = look(number) | style | {"label": f"{name}, paper"}
+                axis.plot(*zip(*papers, strict=True), **style)
+        axis.set_title(title)
+        axis.set_xlabel(label)
+    axes[-1].legend(frameon=False, fontsize=7)
+    return figure
+
+
 def lines_by_column(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw a line a row over the columns, whose headings are numbers (Li et al. 2021, Fig. 4)."""
-    columns = [*rows[0].values]
-    figure = new_figure(4.6, 3.2)
-    axis = figure.subplots()
-    numbers = [["row", *columns]]
-    for number, row in enumerate(rows):
-        points = [(float(c), row.values[c]) for c in columns if row.values[c][0] is not None]
-        if points:
-            x, y = zip(*points, strict=True)
-            axis.errorbar(
-                x, [v[0] for v in y], [v[1] or 0 for v in y], label=row.label, capsize=2,
-                **look(number),
-            )  # fmt: skip
-        numbers.append([row.label, *(row.values[c][0] for c in columns)])
-    axis.set_ylabel(table.axis)
-    axis.set_xlabel("number of operators")
-    axis.xaxis.get_major_locator().set_params(integer=True)
-    axis.legend(frameon=False, fontsize=8)
-    yield Drawn(figure, numbers)
+    lines = {row.label: [(float(c), v) for c, v in row.values.items()] for row in rows}
+    figure = _line_panels({"": lines}, "number of operators")
+    figure.axes[0].set_ylabel(table.axis)
+    figure.axes[0].xaxis.get_major_locator().set_params(integer=True)
+    numbers = [[row.label, *(ours for ours, _, _ in row.values.values())] for row in rows]
+    yield Drawn(figure, [["row", *table.columns], *numbers])
 
 
 def lines_by_row(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw a line a column over the rows, by number of heads (Zheng et al. 2021, Fig. 3).
 
-    Columns that end with the same word share a panel. Dashed: the paper's values.
+    Columns that end with the same word share a panel.
     """
-    columns = [*rows[0].values]
-    panels: dict[str, list[str]] = {}
-    for column in columns:
-        panels.setdefault(column.split()[-1], []).append(column)
-    figure = new_figure(3.4 * len(panels), 2.9)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
     heads = [int(row.label.split()[0]) for row in rows]
-    numbers = [["heads", *columns, *(f"{column}, paper" for column in columns)]]
-    for axis, (score, names) in zip(axes, panels.items(), strict=True):
-        for number, column in enumerate(names):
-            label = column.removesuffix(score).strip()
-            for which, own in ((0, look(number)), (2, look(number) | {"markerfacecolor": "none"})):
-                y = [row.values[column][which] for row in rows]
-                points = [(h, v) for h, v in zip(heads, y, strict=True) if v is not None]
-                if points:
-                    shown = label if which == 0 else f"{label}, paper"
-                    style = own | ({} if which == 0 else {"linestyle": ":", "alpha": 0.6})
-                    axis.plot(*zip(*points, strict=True), label=shown, **style)
+    panels: dict[str, dict[str, Points]] = {}
+    for column in table.columns:
+        name, _, score = column.rpartition(" ")
+        values = [row.values[column] for row in rows]
+        panels.setdefault(score, {})[name] = [*zip(heads, values, strict=True)]
+    figure = _line_panels(panels, "heads")
+    for axis in figure.axes:
         axis.set_xscale("log", base=2)
         axis.set_xticks(heads, heads)
-        axis.set_xlabel("heads")
-        axis.set_title(score)
-    axes[-1].legend(frameon=False, fontsize=7)
-    for row, count in zip(rows, heads, strict=True):
-        values = [row.values[column] for column in columns]
+    numbers = [["heads", *table.columns, *(f"{column}, paper" for column in table.columns)]]
+    for count, row in zip(heads, rows, strict=True):
+        values = [row.values[column] for column in table.columns]
         numbers.append([count, *(v[0] for v in values), *(v[2] for v in values)])
     yield Drawn(figure, numbers)
 

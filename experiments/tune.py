@@ -107,35 +107,36 @@ def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, 
     said |= {"updates": choices.updates, "seeds": list(choices.seeds), "tune": list(words)}
     _check_choice(folder / f"{name}.json", said, table.rows)
     fixed = {key: values[0] for key, values in sweeps if len(values) == 1}
-    rows = table.rows
-    best: dict[str, dict] = {row.name: dict(fixed) for row in rows}
+    best: dict[str, dict] = {row.name: dict(fixed) for row in table.rows}
     scores: dict[tuple, float] = {}  # by row and settings
-    complete = True
-    for key, values in sweeps:
-        if len(values) == 1:
-            continue
+    for key, values in (sweep for sweep in sweeps if len(sweep[1]) > 1):
+        rows = [row for row in table.rows if row.name in best]
         tried = [(row, best[row.name] | {key: value}) for value in values for row in rows]
-        by_seed = [(seed, *one) for seed in choices.seeds for one in tried]
-        found = runner.run_all([_run(table, r, s, choices, seed) for seed, r, s in by_seed])
-        for row, settings in tried:
-            mine = [_run(table, row, settings, choices, seed) for seed in choices.seeds]
-            if found.keys() >= set(mine):
-                scores[row.name, _spelt(settings)] = mean(found[run]["validation"] for run in mine)
+        trials = {
+            (row.name, _spelt(settings)): [
+                _run(table, row, settings, choices, seed) for seed in choices.seeds
+            ]
+            for row, settings in tried
+        }
+        by_seed = zip(*trials.values(), strict=True)
+        found = runner.run_all([run for runs in by_seed for run in runs])
+        for trial, trained in trials.items():
+            if found.keys() >= set(trained):
+                scores[trial] = mean(found[run]["validation"] for run in trained)
         for row in rows:
-            mine = {_spelt(s): s for r, s in tried if r is row}
+            mine = {_spelt(settings): settings for other, settings in tried if other is row}
             missing = [words for words in mine if (row.name, words) not in scores]
             chosen = min(mine, key=lambda words: scores.get((row.name, words), math.inf))
             if missing or math.isinf(scores[row.name, chosen]):
-                complete = False
                 why = f"without {'; '.join(missing)}" if missing else "all diverged"
                 print(f"{row.name}: not chosen, {why}", flush=True)
-                rows = [other for other in rows if other is not row]
                 del best[row.name]
             else:
                 best[row.name] = mine[chosen]
     layout = lay_out(table, scores, best, choices)
     print("\n" + to_text(layout))
     files = write_texts(layout, folder, name)
+    complete = len(best) == len(table.rows)
     if complete:
         files.append(folder / f"{name}.json")
         write_json(files[-1], said | {"rows": best})
