@@ -92,39 +92,39 @@ def rehearse(tables: Sequence[Table], choices: Choices, out: Path) -> bool:
             run = choices.run(cell.experiment, table, choices.seeds[0])
             papers[run] = (cell.measure == "parameters" and cell.paper) or papers.get(run)
     models = sorted(shapes(papers), key=lambda model: _size(model[0]))
-    rows, file = [], out / "rehearsal.csv"
-    done = _finished(file)
+    file = out / "rehearsal.csv"
+    rows, failed = _earlier(file), 0
     for module in ("fairseq_cli.hydra_train", "fairseq_cli.generate", "torch._dynamo"):
         importlib.import_module(module)  # once, not in every child
     for number, (run, group) in enumerate(models, start=1):
-        row = [run.recipe.config, run.choices.get("size", ""), run.choices["method"], _others(run)]
+        key = run.recipe.config, run.choices.get("size", ""), run.choices["method"], _others(run)
+        again = " (already done)" if key in rows and not rows[key][-1] else ""
+        if not again:
+            parameters, *rest = _carry_out(run, out / "rehearsal")
+            rows[key] = [*key, len(group), parameters, "", *rest]
         paper = next((papers[one] for one in group if papers.get(one)), "")
-        again = "" if tuple(row) not in done else " (already done)"
-        rest = done.get(tuple(row)) or _carry_out(run, out / "rehearsal")
-        row += [len(group), rest[0], paper, *rest[1:]]
-        print(f"[{number}/{len(models)}] {run.name}: {_line(row)}{again}", flush=True)
-        rows.append(row)
-        write_text(file, csv_text([COLUMNS, *rows]))
-    failed = sum(bool(row[-1]) for row in rows)
-    print(f"{len(rows)} models, {failed} failed; written: {file}")
+        rows[key][4:7] = [len(group), rows[key][5], paper]
+        failed += bool(rows[key][-1])
+        print(f"[{number}/{len(models)}] {run.name}: {_line(rows[key])}{again}", flush=True)
+        write_text(file, csv_text([COLUMNS, *rows.values()]))
+    print(f"{len(models)} models, {failed} failed; written: {file}")
     return not failed
 
 
-def _finished(file: Path) -> dict[tuple, tuple]:
-    """Return the models of an earlier rehearsal: parameters, seconds, GiB, by what they are."""
+def _earlier(file: Path) -> dict[tuple, list]:
+    """Return the rows of earlier rehearsals, also of other tables, by their first four columns."""
     if not file.is_file():
         return {}
     with file.open(encoding="utf-8", newline="") as lines:
-        rows = [*csv.reader(lines)][1:]
-    return {tuple(row[:4]): (int(row[5]), *row[7:]) for row in rows if not row[-1]}
+        return {tuple(row[:4]): row for row in [*csv.reader(lines)][1:]}
 
 
 def _line(row: Sequence) -> str:
     parameters, paper, seconds, peak, failure = row[-5:]
     if failure:
         return f"FAILED: {failure}"
-    beside = f" (paper {paper / 1e6:.2f}M)" if paper else ""
-    return f"{parameters / 1e6:.2f}M parameters{beside}, {seconds} s, {peak} GiB"
+    beside = f" (paper {float(paper) / 1e6:.2f}M)" if paper else ""
+    return f"{int(parameters) / 1e6:.2f}M parameters{beside}, {seconds} s, {peak} GiB"
 
 
 def _others(run: Run) -> str:

@@ -5,6 +5,7 @@ import csv
 import pytest
 
 from diverse_mha import cli
+from experiments import rehearse
 from experiments.numbers import Choices, needs_of
 from experiments.papers import PAPERS, find
 from experiments.rehearse import COLUMNS, TYPES, shapes
@@ -26,6 +27,25 @@ def test_models_of_equal_size_are_rehearsed_once():
     table = find("yun2021", "5")  # HSIC at three weights, Drophead at three rates
     needs = needs_of(table, Choices("paper"))
     assert sorted(len(group) for _, group in shapes(n.run for n in needs[::3])) == [1, 3, 3, 3]
+
+
+def test_a_rehearsal_goes_on_and_keeps_the_rows_of_other_tables(tmp_path, monkeypatch, capsys):
+    seen = []
+
+    def carry_out(run, out):
+        seen.append(run.choices["method"])
+        return 1_000_000, 2.0, 0.5, "broke" if run.choices["method"] == "hsic" else ""
+
+    monkeypatch.setattr(rehearse, "_carry_out", carry_out)
+    choices, table = Choices("paper"), find("yun2021", "7")
+    assert not rehearse.rehearse([table.only("baseline,hsic")], choices, tmp_path)
+    assert rehearse.rehearse([table.only("drophead")], choices, tmp_path)
+    assert not rehearse.rehearse([table.only("baseline,hsic")], choices, tmp_path)
+    assert sorted(seen) == ["baseline", "drophead", "hsic", "hsic"], "a failed one is tried again"
+    with (tmp_path / "rehearsal.csv").open() as lines:
+        rows = {row["method"]: row["failure"] for row in csv.DictReader(lines)}
+    assert rows == {"baseline": "", "hsic": "broke", "drophead": ""}
+    assert "1.00M parameters, 2.0 s, 0.5 GiB (already done)" in capsys.readouterr().out
 
 
 @pytest.mark.integration
