@@ -4,13 +4,16 @@
 #
 #     bash data-prep/prepare-probing.sh
 #     bash data-prep/prepare-probing.sh --from FOLDER --tasks bigram_shift,word_content
+#     bash data-prep/prepare-probing.sh --demo 500 --out data/probing-demo    # made up, in seconds
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 all=sentence_length,word_content,tree_depth,top_constituents,bigram_shift,past_present,subj_number,obj_number
 all+=,odd_man_out,coordination_inversion
 option tasks $all NAMES "tasks, by comma"
+option demo "" N20 "make up N training sentences, labelled by length; every task is the same"
 option min_count 1 N1 "words that training has fewer than N times become <unk>"
 begin "$@"
+[[ -z $from || -z $demo ]] || wrong "--demo has no effect with --from; leave out one of them"
 
 IFS=, read -r -a chosen <<<"$tasks"
 for task in "${chosen[@]}"; do
@@ -34,8 +37,14 @@ published() { # TASK: SHA-1 of SentEval's file, as git counts it
     esac
 }
 
-text() { # --task=TASK: the published file has a split, a label and a sentence a line
+text() { # --task=TASK [--demo=N]: the published file has a split, a label and a sentence a line
     local task=${1#*=} out=$base sum=none
+    if [[ -n $demo ]]; then
+        run demo --form=labelled --version=2 --pairs="$demo" --seed=1 "$tmp"
+        run probing read "$tmp/labelled.txt" "$tmp"
+        rm -- "$tmp/labelled.txt"
+        return
+    fi
     [[ -n $from ]] || sum=git-blob:$(published "$task") # your own files are not the published ones
     fetch "$task.txt" "$sum" "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing/$task.txt" \
         "https://github.com/facebookresearch/SentEval/raw/main/data/probing/$task.txt"
@@ -48,7 +57,7 @@ base=$out
 for check in yes ""; do # all are checked before the first is prepared
     for task in "${chosen[@]}"; do
         out=$base/$task folders=() titles=() works=()
-        step text "$task: read" text --task="$task" ${from:+--file="$(sum_of "$from/$task.txt")"}
+        step text "$task: read" text --task="$task" ${demo:+--demo="$demo"} ${from:+--file="$(sum_of "$from/$task.txt")"}
         step bin "$task: binarise" binarise --min-count="$min_count"
         if [[ -n $check ]]; then keep_another_corpus; else mkdir -p -- "$out" && run_steps; fi
     done

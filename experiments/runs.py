@@ -214,8 +214,6 @@ def prepare(run: Run, place: Place) -> Step:
     """Return the command that prepares a run's corpus."""
     script, *words = run.pipeline.prepare
     words = [word.replace(DATA, str(place.data)) for word in words]
-    if not script.endswith(".sh"):  # made from the demo corpus
-        return Step("prepare", ("python", "-m", "experiments.stand_in", script, str(place.data)))
     if place.data != ROOT / "data" and "--out" not in words:
         words += ["--out", str(place.data / run.corpus.partition("/")[0])]
     return Step("prepare", ("bash", f"data-prep/{script}", *words))

@@ -58,7 +58,7 @@ _DEMO = Recipe(
     },
 )
 _PTB = Recipe("ptb", sizes=_ONE_SIZE, settings=_OFTEN)
-_DEMO_LM = Recipe("demo_lm", "demo_lm", ("language-model",), sizes=_ONE_SIZE)
+_DEMO_LM = Recipe("demo_lm", sizes=_ONE_SIZE)
 _LOGIC = Recipe("logic", sizes=_ONE_SIZE)
 _PROBING = Recipe("probing", "probing/{task}", ("prepare-probing.sh",), sizes=_ONE_SIZE)
 # Learns the task in two hours of a CPU core; see configs/logic.yaml.
@@ -128,6 +128,8 @@ CORPORA: dict[str, dict[str, Recipe]] = {
         "smoke": replace(
             _DEMO_LM,
             config="wiki103_small",
+            folder="demo-text",
+            prepare=("prepare-demo-text.sh",),
             settings={
                 "eval_lm.context_window": 24,
                 "model._name": "transformer_lm_disagree",
@@ -161,6 +163,8 @@ CORPORA: dict[str, dict[str, Recipe]] = {
     },
     "probing": {
         "paper": _PROBING,
-        "smoke": replace(_PROBING, prepare=("probing",), settings=_BRIEF),
+        "smoke": replace(
+            _PROBING, prepare=("prepare-probing.sh", "--demo", "500"), settings=_BRIEF
+        ),
     },
 }

@@ -30,7 +30,8 @@ a sentence in both languages at once.
 import argparse
 import functools
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -274,22 +275,55 @@ def sentence_pairs(count: int, seed: int) -> list[Pair]:
     return list(pairs.values())
 
 
+def _splits(pairs: int, seed: int) -> dict[str, list[Pair]]:
+    """Return train, valid and test; the latter get a twentieth of the training pairs each."""
+    part = pairs // 20
+    everything = sentence_pairs(pairs + 2 * part, seed)
+    ends = {"train": (0, pairs), "valid": (pairs, pairs + part), "test": (pairs + part, None)}
+    return {split: everything[start:end] for split, (start, end) in ends.items()}
+
+
 def write_corpus(out: Path, *, pairs: int, seed: int) -> None:
     """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``.
 
     ``SPLIT.align`` has the true word alignments in Pharaoh format (``0-0 1-2``, Lumi first), with
-    punctuation as words. "," and "cu" have no translation. Valid and test get a twentieth of the
-    training pairs each.
+    punctuation as words. "," and "cu" have no translation.
     """
-    counts = {"train": pairs, "valid": pairs // 20, "test": pairs // 20}
-    everything = iter(sentence_pairs(sum(counts.values()), seed))
     out.mkdir(parents=True, exist_ok=True)
-    for split, count in counts.items():
-        sources, targets, links = zip(*(next(everything) for _ in range(count)), strict=True)
+    for split, drawn in _splits(pairs, seed).items():
+        sources, targets, links = zip(*drawn, strict=True)
         write_lines(out / f"{split}.{SOURCE}", sources)
         write_lines(out / f"{split}.{TARGET}", targets)
         pharaoh = (" ".join(f"{source}-{target}" for source, target in own) for own in links)
         write_lines(out / f"{split}.align", pharaoh)
+
+
+def labelled(code: str, sentences: Iterable[str]) -> list[str]:
+    """Return lines of split (tr, va, te), label and sentence; the label is a class of length."""
+    return [
+        "\t".join((code, str(sum(len(text.split()) >= edge for edge in (6, 8, 10, 12, 14))), text))
+        for text in sentences
+    ]
+
+
+def write_sentences(out: Path, form: str, *, pairs: int, seed: int) -> None:
+    """Write the Qorun sentences of a corpus, with punctuation as words.
+
+    Args:
+        out: the folder.
+        form: ``text``, files ``SPLIT.txt``, or ``labelled``, one file like SentEval's.
+        pairs: number of training sentences.
+        seed: of the sentences.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for split, drawn in _splits(pairs, seed).items():
+        sentences = [re.sub("([,.?])", r" \1", pair.qorun) for pair in drawn]
+        if form == "text":
+            write_lines(out / f"{split}.txt", sentences)
+        lines += labelled(split[:2], sentences)
+    if form == "labelled":
+        write_lines(out / "labelled.txt", lines)
 
 
 def main() -> None:
@@ -298,9 +332,14 @@ def main() -> None:
     parser.add_argument("--version", type=int, choices=[VERSION], default=VERSION)
     parser.add_argument("--pairs", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--form", choices=("pairs", "text", "labelled"), default="pairs")
     parser.add_argument("folder", type=Path)
     args = parser.parse_args()
-    write_corpus(args.folder, pairs=args.pairs, seed=args.seed)
+    size = {"pairs": args.pairs, "seed": args.seed}
+    if args.form == "pairs":
+        write_corpus(args.folder, **size)
+    else:
+        write_sentences(args.folder, args.form, **size)
 
 
 if __name__ == "__main__":

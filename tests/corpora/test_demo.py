@@ -2,7 +2,8 @@
 
 import pytest
 
-from diverse_mha.corpora.demo import lexicon, sentence_pairs, write_corpus
+from diverse_mha.corpora.demo import lexicon, sentence_pairs, write_corpus, write_sentences
+from diverse_mha.corpora.probing import parse_example
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +36,22 @@ def test_gold_alignments_link_words_of_the_same_stem(pairs, tmp_path):
     write_corpus(tmp_path, pairs=40, seed=1)
     first = (tmp_path / "train.align").read_text().splitlines()[0]
     assert first == " ".join(f"{i}-{j}" for i, j in pairs[0].links)
+
+
+def test_one_side_is_text_and_labelled_sentences_with_punctuation_as_words(tmp_path):
+    pairs = [pair.qorun for pair in sentence_pairs(44, 1)]
+    for form in ("text", "labelled"):
+        write_sentences(tmp_path / form, form, pairs=40, seed=1)
+    text = {f.stem: f.read_text().splitlines() for f in (tmp_path / "text").iterdir()}
+    assert {split: len(lines) for split, lines in text.items()} == {
+        "train": 40,
+        "valid": 2,
+        "test": 2,
+    }
+    everything = [line for split in ("train", "valid", "test") for line in text[split]]
+    assert [line.replace(" ,", ",")[:-2] for line in everything] == [line[:-1] for line in pairs]
+    assert {line[-2:] for line in everything} <= {" .", " ?"}
+    (file,) = (tmp_path / "labelled").iterdir()
+    examples = [parse_example(line) for line in file.read_text().splitlines()]
+    assert [sentence for _, _, sentence in examples] == everything
+    assert len({label for _, label, _ in examples}) > 2

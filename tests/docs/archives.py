@@ -4,8 +4,8 @@ import gzip
 import random
 from pathlib import Path
 
-from diverse_mha.corpora.probing import TASKS
-from experiments.stand_in import SPLITS, probing_lines
+from diverse_mha.corpora.demo import labelled
+from diverse_mha.corpora.probing import SPLITS, TASKS
 from tests.corpora.miniature import publish
 
 PAIRS = {"train": 200, "valid": 20, "test": 20}
@@ -35,11 +35,11 @@ def write(folder: Path) -> None:
         types = [f"w{number}" for number in range(6000)]
         lines = "".join(" ".join(types[n : n + 20]) + "\n" for n in range(0, 6000, 20))
         (folder / "ptb" / f"{split}.txt").write_text(lines)
+    codes = {split: code for code, split in SPLITS.items()}
     for task in TASKS:
         lines = [
             line
             for seed, (split, count) in enumerate(PAIRS.items())
-            for line in probing_lines(split, sentences(count, seed))
+            for line in labelled(codes[split], map(" ".join, sentences(count, seed)))
         ]
-        assert set(SPLITS) == set(PAIRS)
         (folder / f"{task}.txt").write_text("\n".join(lines) + "\n")

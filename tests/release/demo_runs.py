@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 from diverse_mha.common.files import ROOT
-from diverse_mha.corpora.text import read_lines, write_lines
-from experiments.stand_in import probing_lines, run_script
 
 DISAGREEMENT = ["--disagreement", "subspace,position,output", "--disagreement-weight", 0.5]
 CONTROLS = ["--hsic-weight", 1e-4, "--hsic-samples", 128, "--orthogonality-weight", 0.01]
@@ -51,22 +49,17 @@ COMMON = [
 
 
 def prepare_all(out: Path) -> None:
-    """Prepare ``demo``, ``demo_lm`` and ``demo_class`` in a folder, from the demo corpus."""
-    run_script("prepare-demo.sh", "--out", str(out / "demo"))
-    sentences = {}
-    for name in ("demo_lm.text", "demo_class.text", "demo_class"):
-        (out / name).mkdir(exist_ok=True)
-    for split in ("train", "valid", "test"):
-        lines = list(read_lines(out / f"demo/tok/{split}.qo"))
-        sentences[split] = [line.split() for line in lines]
-        write_lines(out / f"demo_lm.text/{split}.txt", lines)
-    text = ["--from", str(out / "demo_lm.text"), "--out", str(out / "demo_lm")]
-    run_script("prepare-own-text.sh", *text)
-    lines = [x for split in sentences for x in probing_lines(split, sentences[split])]
-    write_lines(out / "demo_class.text/bigram_shift.txt", lines)
-    text, to = out / "demo_class.text", out / "demo_class.tasks"
-    words = ["--from", str(text), "--out", str(to), "--tasks", "bigram_shift"]
-    run_script("prepare-probing.sh", *words)
+    """Prepare ``demo``, ``demo_lm`` and ``demo_class`` below a folder, from the demo corpus."""
+    (out / "demo_class").mkdir(exist_ok=True)
+    to = out / "demo_class.tasks"
+    for script, *words in (
+        ("prepare-demo.sh", "--out", out / "demo"),
+        ("prepare-demo-text.sh", "--sentences", 5000, "--out", out / "demo_lm"),
+        ("prepare-probing.sh", "--demo", 5000, "--tasks", "bigram_shift", "--out", to),
+    ):
+        environment = {"DIVERSE_MHA_PYTHON": sys.executable, **os.environ}
+        command = ["bash", ROOT / "data-prep" / script, *words]
+        subprocess.run([*map(str, command)], env=environment, check=True)
     if not (out / "demo_class/bin").exists():
         (out / "demo_class/bin").symlink_to(to / "bigram_shift/bin")
 
