@@ -5,10 +5,11 @@ import csv
 import pytest
 
 from diverse_mha import cli
+from diverse_mha.common.files import ROOT
 from experiments import rehearse
 from experiments.numbers import Choices, needs_of
 from experiments.papers import PAPERS, find
-from experiments.rehearse import COLUMNS, TYPES, shapes
+from experiments.rehearse import COLUMNS, TYPES, _others, shapes
 
 
 def paper_runs():
@@ -27,6 +28,21 @@ def test_models_of_equal_size_are_rehearsed_once():
     table = find("yun2021", "5")  # HSIC at three weights, Drophead at three rates
     needs = needs_of(table, Choices("paper"))
     assert sorted(len(group) for _, group in shapes(n.run for n in needs[::3])) == [1, 3, 3, 3]
+
+
+def test_the_published_rehearsal_is_of_the_tables_models():
+    with (ROOT / "results/rehearsal.csv").open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    known = {
+        (run.recipe.config, run.choices.get("size", ""), run.choices["method"], _others(run)): group
+        for run, group in shapes(dict.fromkeys(paper_runs()))
+    }
+    assert len({tuple(row.values())[:4] for row in rows}) == len(rows) > 40
+    for row in rows:
+        assert int(row["runs"]) == len(known[tuple(row.values())[:4]])
+        assert row["failure"] == "" and float(row["seconds"]) > 0 and float(row["peak GiB"]) > 0
+        if paper := row["paper's parameters"]:
+            assert int(row["parameters"]) == pytest.approx(float(paper), rel=0.01)
 
 
 def test_a_rehearsal_goes_on_and_keeps_the_rows_of_other_tables(tmp_path, monkeypatch, capsys):
