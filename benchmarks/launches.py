@@ -2,14 +2,15 @@
 
 ``python -m benchmarks.launches [--shape NAME] [--variants NAMES]`` needs no GPU: models run on the
 CPU along the branches of a GPU. Every torch operation counts that is neither a view nor an
-allocation. Routing and CODA's network count as one each way, as their kernels. The size of the
-padded batch does not matter.
+allocation. Routing and CODA's network count as one each way, as their kernels. Sizes of the batch
+and of the model do not matter, so they are small; numbers of layers do.
 """
 
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from operator import attrgetter
 from unittest.mock import patch
 
@@ -30,7 +31,7 @@ from diverse_mha.methods.disagreement import cosine
 from diverse_mha.methods.routing.backend import _Recomputed
 from diverse_mha.models import attention
 
-BATCH_TOKENS, DRAWN = 512, 50
+BATCH_TOKENS, DRAWN, HEAD_SIZE = 512, 50, 8
 BRANCHING = (attention, cosine, fused_loss, orthogonality, term)
 KERNELS = (ChunkedNetwork, _Recomputed)
 FREE = {"detach", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
@@ -109,6 +110,8 @@ def _padding(batch: dict) -> int:
 
 def count(name: str, shape: Shape) -> tuple[LaunchCounter, LaunchCounter]:
     """Return the counts of a variant's forward and backward pass."""
+    width = HEAD_SIZE * shape.heads
+    shape = replace(shape, embed_dim=width, ffn_embed_dim=width)
     task, cpu = stand_in_task(shape.vocabulary), torch.device("cpu")
     variant = variants_of(shape)[name]
     trainee = Trainee(variant, shape.options(), task, device=cpu, precision="fp32", seed=1)

@@ -204,8 +204,10 @@ rm -rf "$venv/build"
 "$venv/bin/python" -c 'import torchaudio' >/dev/null 2>&1 ||
     "$venv/bin/python" -m pip uninstall -qq -y torchaudio
 
-# pip would do this file after file. Some files are for other Pythons.
-"$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" || true
+# pip would do this file after file. Some files are for other Pythons. A third is hardly ever used, and
+# compiled when it is: other packages' tests, and the models of transformers.
+rarely='/site-packages/(.*/tests|transformers/models)/'
+"$venv/bin/python" -m compileall -qq -j 0 -x "$rarely" "$venv/lib" || true
 
 fingerprint >"$stamp.new"
 mv "$stamp.new" "$stamp"

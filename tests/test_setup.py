@@ -3,8 +3,11 @@
 import importlib
 import importlib.metadata
 import importlib.util
+import os
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -231,3 +234,24 @@ def test_torchaudio_is_absent_or_can_be_imported():
 def test_triton_has_the_constrained_version():
     pinned = dict(line.split("==") for line in CONSTRAINTS if "==" in line)
     assert importlib.metadata.version("triton") == pinned["triton"]
+
+
+def test_set_up_compiles_no_tests_and_no_models_of_transformers(tmp_path):
+    """They are a third of all files, and hardly ever imported."""
+    site = tmp_path / "venv" / "lib" / "python3" / "site-packages"
+    used = "torch/testing/_comparison.py", "transformers/modeling_utils.py", "fairseq/models/a.py"
+    unused = "numpy/linalg/tests/test_a.py", "transformers/models/bert/modeling_bert.py"
+    for name in used + unused:
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).touch()
+    lines = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8").splitlines()
+    (pattern,) = (line for line in lines if line.startswith("rarely="))
+    (command,) = (line for line in lines if "-m compileall" in line)
+    python = site.parents[2] / "bin" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    script = f"venv={shlex.quote(str(tmp_path / 'venv'))}\n{pattern}\n{command}"
+    free = {k: v for k, v in os.environ.items() if k != "PYTHONPYCACHEPREFIX"}
+    subprocess.run(["bash", "-c", script], check=True, env=free)
+    compiled = {cache.parent.parent for cache in site.rglob("*.pyc")}
+    assert compiled == {(site / name).parent for name in used}
