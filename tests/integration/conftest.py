@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from diverse_mha.common.files import ROOT
+from experiments.scales import CORPORA, DATA
 from tests import warm
+from tests.corpora import scripts
 from tests.shared import made_once
 
 PLUGIN = ROOT / "diverse_mha"
@@ -88,6 +90,9 @@ TABLE = ["yun2021", "table-7", "--scale", "smoke", "--rows", "baseline", "--upda
 
 
 def fill_table(folder) -> None:
-    """Run ``reproduce`` with :data:`TABLE`; write its printed output to ``log``."""
+    """Run ``reproduce`` with :data:`TABLE`, its output in ``log``; also prepare the demo corpus."""
     done = run("diverse_mha.cli", "reproduce", *TABLE, "--out", folder)
     (folder / "log").write_text(done.stdout + done.stderr)
+    # Tests that share the folder would prepare it at the same time.
+    _, *words = CORPORA["iwslt17_de_en"]["smoke"].prepare
+    scripts.run("demo", *(word.replace(DATA, f"{folder}/smoke/data") for word in words), cwd=folder)
