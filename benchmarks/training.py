@@ -25,7 +25,7 @@ LABEL_SMOOTHING = 0.1
 
 
 class Outcome(NamedTuple):
-    """What a step gives; read after the clock has stopped."""
+    """Result of a step. Read it after the timing: reading waits for the GPU."""
 
     loss: Tensor  # nats, summed over the batch, terms included
     grad_norm: Tensor | None  # of the mean loss; None: loss scaling overflowed, no update
@@ -39,9 +39,8 @@ class Outcome(NamedTuple):
 class Trainee:
     """A variant that can be trained step by step, as fairseq's trainer does it.
 
-    Half precision, by a key of ``DTYPES``, is fairseq's ``--fp16`` or ``--bf16``: a half-precision
-    model and float32 master weights. ``options`` are those of the model's shape; ``optimizer`` is
-    ``adam`` or ``fused_adam``.
+    ``precision`` is a key of ``DTYPES``; fp16 and bf16 work as in fairseq, with float32 master
+    weights. ``options`` are the model's dimensions, ``optimizer`` is ``adam`` or ``fused_adam``.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Trainee:
         self.optimizer.backward(loss)
         self.optimizer.multiply_grads(1.0 / sample_size)
         try:
-            grad_norm = self.optimizer.clip_grad_norm(0.0)  # measured at each step by fairseq too
+            grad_norm = self.optimizer.clip_grad_norm(0.0)  # 0: measure it only
         except OverflowError:  # fp16: the loss scale was too large and is smaller now
             return Outcome(loss.detach(), None)
         self.optimizer.step()
@@ -80,9 +79,9 @@ class Trainee:
 
 
 def train_twice(name: str, shape: Shape, batch: dict, settings: dict) -> None:
-    """Build a variant and train it on one batch, for the memory that this takes.
+    """Train a variant for two steps on one batch, to measure peak memory.
 
-    The second step meets the optimiser's state, which the first one made.
+    The first step creates the optimiser's state, so only the second has it throughout.
     """
     task, batch = stand_in_task(shape.vocabulary), to_device(batch, settings["device"])
     trainee = Trainee(variants_of(shape)[name], shape.options(), task, **settings)
@@ -102,7 +101,7 @@ def _build_criterion(variant: Variant, task: Namespace) -> torch.nn.Module:
     if variant.criterion.startswith("label_smoothed"):
         options["label_smoothing"] = LABEL_SMOOTHING
     if variant.criterion.startswith("adaptive"):
-        options["ddp_backend"] = "legacy_ddp"  # all that it works with
+        options["ddp_backend"] = "legacy_ddp"  # adaptive softmax supports no other
     cfg = CRITERION_DATACLASS_REGISTRY[variant.criterion](**options)
     return CRITERION_REGISTRY[variant.criterion].build_criterion(cfg, task)
 
@@ -113,7 +112,7 @@ def _build_optimizer(parameters: list, precision: str, name: str):
     cfg.optimizer = adam(adam_betas="(0.9, 0.98)", adam_eps=1e-9, lr=[1e-4])
     cfg.optimizer._name = name
     cfg.common.fp16, cfg.common.bf16 = precision == "fp16", precision == "bf16"
-    # fairseq has a flat form for GPUs alone.
+    # fairseq flattens half-precision gradients on a GPU only.
     cfg.common.fp16_no_flatten_grads = parameters[0].device.type == "cpu"
     cfg.optimization.update_freq = [1]
     cfg.distributed_training.distributed_world_size = 1

@@ -92,7 +92,7 @@ given=""
 begin() {
     read_options "$@"
     [[ $given == *" out "* ]] || out=$root/$out
-    [[ $out != *:* ]] || wrong "--out: $out: fairseq takes what : parts for several folders; give another name"
+    [[ $out != *:* ]] || wrong "--out: $out contains a colon, which separates folders in fairseq; give another name"
     case $out in -*) out=./$out ;; esac
     case $from in -*) from=./$from ;; esac
     [[ -z $from || -d $from ]] || fail "$from, given by --from, is not a folder; check the name"

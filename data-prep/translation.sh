@@ -54,7 +54,7 @@ bpe() { # --merges=N [--apart]
     fi
     said="$(merges_of "${models[@]}") BPE merges${2:+ a side}"
     [[ $(merges_of "${models[@]}") == "$(thousands "${1#*=}")" ]] ||
-        said+=" (of $(thousands "${1#*=}") asked for: no pair occurs twice)"
+        said+=" (of $(thousands "${1#*=}") requested: no other pair occurs twice)"
     segment "$said" "${models[@]}"
 }
 
@@ -81,7 +81,7 @@ pieces() { # --merges=N [--apart]
         other=$(run subwords learn "${1#*=}" "${models[1]}" "$out/clean/train.$target") || exit 2
         [[ $other == "$said" ]] || said+=" and $other"
     fi
-    [[ $said == "$(thousands "${1#*=}")" ]] || asked=" (of $(thousands "${1#*=}") asked for: no pair occurs twice)"
+    [[ $said == "$(thousands "${1#*=}")" ]] || asked=" (of $(thousands "${1#*=}") requested: no other pair occurs twice)"
     segment "$said sentencepiece pieces${2:+ a side}${asked:-}" "${models[@]}"
 }
 

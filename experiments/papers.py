@@ -153,7 +153,7 @@ def _experiment(*said: Mapping) -> Experiment:
     settings = {key: merged[key] for key in sorted(merged) if "." in key}
     for key in merged.keys() - settings.keys() - _OF_EXPERIMENT - {*_OWN, *_OTHERS}:
         raise UserError(
-            f"{key}: no key of a table; choose from {', '.join(sorted(_OF_EXPERIMENT))}"
+            f"{key}: unknown key of a table; choose from {', '.join(sorted(_OF_EXPERIMENT))}"
         )
     return Experiment(**{k: merged[k] for k in merged.keys() & _OF_EXPERIMENT}, settings=settings)
 

@@ -26,7 +26,7 @@ def kernel_matrix(rows: Tensor) -> Tensor:
 
 
 def hsic(rows: list[Tensor], normalization="mean") -> Tensor:
-    """Yun et al. 2021, Eq. 4 (``mean``), averaged over the pairs of heads i < j."""
+    """HSIC (Yun et al. 2021, Eq. 4), averaged over pairs i < j; "mean" divides by (N - 1)^2."""
     count = len(rows[0])
     eye = torch.eye(count, dtype=torch.float64)
     centring = eye - torch.full_like(eye, 1 / count)

@@ -33,10 +33,10 @@ def check_same_data(
 
 
 class AgainstMeter:
-    """Similarity of each component's last layer to the same layer of another model.
+    """Similarity of each component's last layer to the last layer of another model.
 
-    Yun et al. 2021, Table 2: the responses of two models to the same positions, with all heads of
-    the model concatenated, and with each head alone. The other model's heads are concatenated.
+    Follows Yun et al. 2021, Table 2. At the same positions, the concatenated heads of the other
+    model are compared with all heads of the model, concatenated, and with each of them alone.
     """
 
     def __init__(self, selection: Selection):

@@ -23,20 +23,21 @@ def parse_example(line: str) -> tuple[str, str, str]:
     """Return split, label and sentence of a line; raises ValueError for a malformed line."""
     fields = line.split("\t")
     if len(fields) != 3 or fields[0] not in SPLITS:
-        raise ValueError("is not tr, va or te, a tab, a label, a tab and a sentence")
+        raise ValueError("expected SPLIT, LABEL and SENTENCE between tabs; SPLIT is tr, va or te")
     split, label, sentence = fields
     if len(label.split()) != 1:
         raise ValueError(f"label {label!r}; a label is one word")
     if not sentence.split():
         raise ValueError("the sentence is empty")
     if marks := MARKS.intersection(sentence.split()):
-        raise ValueError(f"the sentence has {min(marks)}, a mark of fairseq's; take it out")
+        raise ValueError(f"the sentence has {min(marks)}, fairseq's special token; remove it")
     return SPLITS[split], label.strip(), sentence
 
 
 def _read(path: Path, folder: Path) -> str:
     splits: dict[str, list[str]] = {split: [] for split in SPLITS.values()}
-    first: dict[str, dict[str, int]] = {split: {} for split in SPLITS.values()}  # lines, by label
+    # split -> label -> number of the first line with it
+    first: dict[str, dict[str, int]] = {split: {} for split in SPLITS.values()}
     for number, (split, label, sentence) in parse_lines(path, parse_example):
         first[split].setdefault(label, number)
         splits[split].append(f"{label}\t{sentence}")

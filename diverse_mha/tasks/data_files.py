@@ -19,7 +19,7 @@ CURE = "run fairseq-preprocess, or the script of data-prep/, again"
 
 @contextmanager
 def dictionaries_named(folder: str | Path) -> Iterator[None]:
-    """Report the unreadable dictionary of a folder if the code inside fails on it."""
+    """Context manager: if its block fails, report the first unreadable dictionary of a folder."""
     try:
         yield
     except Exception as failure:  # fairseq raises plain Exception for invalid UTF-8
@@ -37,7 +37,7 @@ def dictionaries_named(folder: str | Path) -> Iterator[None]:
 def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
     """Raise an error for a split that is empty or truncated.
 
-    Folders joined by ``:`` are checked in turn, with ``combine`` also SPLIT1, SPLIT2 and so on.
+    All folders joined by ``:`` are checked. ``combine`` adds the splits SPLIT1, SPLIT2 and so on.
     Formats other than fairseq's mmap format are skipped.
     """
     for part in str(folder).split(os.pathsep):
@@ -52,7 +52,7 @@ def check_form(folder: str | Path, form: str | None) -> None:
     files = (path for place in str(folder).split(os.pathsep) for path in Path(place).glob("*.idx"))
     found = {infer_dataset_impl(str(path.with_suffix(""))) for path in files} - {None}
     found |= {"lazy"} if "cached" in found else set()
-    given = form and not str(form).startswith("${")  # the default of an unresolved dataclass
+    given = form and not str(form).startswith("${")  # "${...}": not resolved by OmegaConf
     if given and found and str(form) not in found:
         raise UserError(
             f"--dataset-impl {form}: the files of {folder} are {' or '.join(sorted(found))}; "

@@ -73,7 +73,7 @@ def value(browser, name):
     return browser.execute_script(f"return document.getElementById('view-{name}').value")
 
 
-def with_progress(browser) -> list[tuple[str, float]]:
+def attended_words(browser) -> list[tuple[str, float]]:
     """Return the words attended to, with the weights on the page."""
     items = browser.find_elements("css selector", "#view-keys li")
     return [
@@ -102,8 +102,8 @@ def test_keyboard_selects_head_and_sentence(page, paths, data):
     words = [loaded.task.source_dictionary[n] for n in sample["net_input"]["src_tokens"][row][real]]
     target = loaded.task.target_dictionary[sample["target"][row][3]]
     assert browser.switch_to.active_element.text == target
-    assert [word for word, _ in with_progress(browser)] == words
-    assert [w for _, w in with_progress(browser)] == pytest.approx(weights, abs=0.005 + 0.002)
+    assert [word for word, _ in attended_words(browser)] == words
+    assert [w for _, w in attended_words(browser)] == pytest.approx(weights, abs=0.005 + 0.002)
     said = browser.find_element("id", "view-said").text
     strongest = words[max(range(len(words)), key=weights.__getitem__)]
     assert said.startswith("encoder-decoder attention, layer 2, head 3: ")
@@ -115,6 +115,6 @@ def test_page_makes_no_requests_and_logs_no_errors(page):
     browser.find_elements("css selector", "#view-queries button")[1].click()
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [e["params"]["request"]["url"] for e in events if "requestWillBeSent" in e["method"]]
-    own = ("file:", "data:", "chrome")  # the browser's own pages
+    own = ("file:", "data:", "chrome")  # chrome: the browser's own pages
     assert asked and all(url.startswith(own) for url in asked)
     assert browser.get_log("browser") == []

@@ -104,7 +104,7 @@ def test_padding_does_not_change_results(states):
     assert numbers(found) == pytest.approx(numbers(measure([states])), rel=1e-10, abs=1e-10)
 
 
-def test_pairs_equal_the_tensor_functions(states):
+def test_pairwise_measures_equal_the_tensor_functions(states):
     result = measure([states])
     assert result["components"]["cross"]["positions"] == sum(LENGTHS)
     for component in ("encoder", "cross", "decoder"):
@@ -228,7 +228,7 @@ def test_against_compares_last_layers_over_the_same_positions():
 
 
 def literal(x, mask, product, pairs):
-    """Minus the mean product of two heads' rows, over pairs, sentences and real positions."""
+    """Return minus the mean product of two heads' rows, for each sentence and real position."""
     return [
         [
             -sum(float(product(x[b, i, t], x[b, j, t])) for i, j in pairs) / len(pairs)
@@ -240,7 +240,7 @@ def literal(x, mask, product, pairs):
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["all pairs", "i != j"])
-def test_scores_equal_exp_of_the_papers_sums(own):
+def test_disagreement_equals_the_equations_of_li_2018(own):
     selection = Selection(measures=("disagreement",))
     states = states_of(build_ours().double().eval(), toy_batch(), selection)
     pairs = [(i, j) for i, j in itertools.product(range(4), repeat=2) if own or i != j]

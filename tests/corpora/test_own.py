@@ -30,7 +30,7 @@ CODES = "#version: 0.2\ne r</w>\nm a\nma n\nman n</w>\nd er</w>\n"
 
 @pytest.fixture
 def text(tmp_path):
-    """The current folder, with text in ``text/``."""
+    """The folder ``text/`` with a small German-English corpus, below the current folder."""
     (tmp_path / "text").mkdir()
     for split in SPLITS:
         write_lines(tmp_path / "text" / f"{split}.de", ["Der Mann-Hund läuft.", "Eins zwei"] * 3)
@@ -71,7 +71,7 @@ def test_folders_contain_the_documented_files(text, tmp_path):
     assert made["pairs"] == {"train": 4, "valid": 6, "test": 6}
     kept = "4 of 6 train pairs kept; dropped: 1 with a ratio above 9, 1 empty"
     assert said[2].startswith(f"[3/5] filter: {kept}")
-    assert " (of 30 asked for: no pair occurs twice); different subwords: " in said[3]
+    assert " (of 30 requested: no other pair occurs twice); different subwords: " in said[3]
     (text / "test.en").write_text("One six.\n" * 6)
     refusal = refused("own", *words, cwd=tmp_path)
     assert "error: out holds another prepared corpus (made by: raw raw --files=other" in refusal
@@ -91,7 +91,7 @@ def test_options_take_effect(text, tmp_path):
 
 
 def test_lines_longer_than_a_model_reads_are_reported(text, tmp_path):
-    """The end of the line counts as a position."""
+    """The end-of-sentence token counts as a position."""
     for split, length in {"valid": 1023, "test": 1024}.items():
         write_lines(text / f"{split}.de", [". " * length] * 6)
     words = [*DE_EN, "--tokeniser", "moses", "--merges", "9"]
@@ -109,11 +109,11 @@ def test_lines_longer_than_a_model_reads_are_reported(text, tmp_path):
         (["--like", "x"], "--like x: no prepared corpus; give a folder with bin/"),
         (["--max-ratio", "0.5"], "--max-ratio: 0.5 is not a number from 1 to 1000"),
         (["--merges", "9"], "cannot learn them: every character needs a piece; give 31 or more"),
-        (["--out", "o:12"], "--out: o:12: fairseq takes what : parts for several folders"),
+        (["--out", "o:12"], "--out: o:12 contains a colon, which separates folders in fairseq"),
         (["--from", "out/raw"], "out/raw, given by --from, is not a folder"),
     ],
 )
-def test_invalid_options_give_one_line(text, tmp_path, more, message):
+def test_invalid_options_are_reported_in_one_line(text, tmp_path, more, message):
     assert message in refused("own", *WORDS, *DE_EN, *more, cwd=tmp_path)
     assert not (tmp_path / "out/tok").exists() or "a piece" in message
 
@@ -131,7 +131,7 @@ def test_unusable_text_is_reported(text, tmp_path):
         ("cmn", "zh", False), ("xx", "xx", True),
     ],
 )  # fmt: skip
-def test_language_codes_select_the_same_rules(given, code, noted):
+def test_variants_of_a_language_code_select_the_same_rules(given, code, noted):
     said = list(decide((given, "en"), "moses", ""))
     assert f"moses=({code} en)" in said
     assert (f"note 'note: no rules for {code}; those of English are used'" in said) is noted
@@ -163,7 +163,7 @@ def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
     assert "(made by: bin with_dictionaries --dict" in refused("own", *words, cwd=tmp_path)
 
 
-def test_packed_text_gives_the_same_corpus(text, tmp_path):
+def test_gzipped_text_gives_the_same_corpus(text, tmp_path):
     words = [*WORDS, *DE_EN, "--merges", "40"]
     run("own", *words, cwd=tmp_path)
     before = digest(tmp_path / "out")

@@ -78,7 +78,7 @@ def test_a_table_is_consistent(table):
     for row in table.rows:
         for cell in (cell for cell in row.cells if cell is not None):
             measure = MEASURES[cell.measure]
-            # Only our studies, figures and the second SVCCA have no published numbers.
+            # Only our studies, figures and ``svcca.top`` have no published numbers.
             other_reading = cell.measure == "svcca.top"
             plotted = table.paper == "study" or table.name.startswith("figure-")
             assert cell.paper is not None or other_reading or plotted
@@ -115,7 +115,7 @@ def test_a_custom_table_is_read_from_toml(monkeypatch):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("method", "metod", "metod: no key of a table; choose from "),
+        ("method", "metod", "metod: unknown key of a table; choose from "),
         ('head = "x", ', "", "own: a table, row or column has no 'head'; give one"),
         ("[[table]]", "[[table]", "own: not readable as TOML: .*; correct it"),
         ("perplexity", "perplexty", "own table-1: no measure 'perplexty'; choose from "),

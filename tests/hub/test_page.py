@@ -29,7 +29,7 @@ def test_the_pages_code_trains_with_terms(tmp_path):
     assert len(TRAINER.splitlines()) <= 12
 
 
-def test_the_pages_loop_adds_terms(capsys):
+def test_training_loop_of_the_page_adds_terms(capsys):
     model, inputs = build("bert"), batch("bert")
     with HeadTerms(model, cka_weight=1.0) as terms:
         space = {"terms": terms, "model": model, "batch": inputs}

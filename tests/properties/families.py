@@ -9,7 +9,7 @@ from tests.criterions import test_terms
 from tests.criterions.test_sentence_classification import build as classification
 from tests.models.test_language_model import build as build_lm
 
-WIDTH = 16  # options of every model
+WIDTH = 16  # embedding dimension of every model
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 
 

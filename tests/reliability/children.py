@@ -82,7 +82,7 @@ def _call(writer, function, arguments) -> None:
 
 
 def train(words: list[str], fault: "faults.Fault | None" = None) -> int:
-    """Run ``fairseq-train`` with a fault; return the number of places for faults."""
+    """Run ``fairseq-train`` with a fault; return the number of checkpoint writes."""
     count = faults.arm(fault)
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     fairseq_train.main(convert_namespace_to_omegaconf(args))

@@ -44,9 +44,9 @@ def differences(first: dict, second: dict) -> list[str]:
     found: list[str] = []
     for part in ("model", "last_optimizer_state"):
         _compare(part, first[part], second[part], found)
-    # The history has an entry for each start. The best validation loss is left out, because fairseq
-    # loses it when it resumes at the end of an epoch; only reduce_lr_on_plateau uses it. The
-    # learning rate is in the optimizer's state.
+    # optimizer_history gets an entry at each start; only the last one is compared. The best
+    # validation loss is left out, because fairseq loses it when it resumes at the end of an epoch;
+    # only reduce_lr_on_plateau uses it. The learning rate is in the optimizer's state.
     updates = [state["optimizer_history"][-1]["num_updates"] for state in (first, second)]
     _compare("num_updates", *updates, found)
     return found
