@@ -15,7 +15,7 @@ from diverse_mha.common.files import check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import counted, hide_log, terminal_bar
 from diverse_mha.common.ranges import between
-from diverse_mha.corpora.prepared import read_side
+from diverse_mha.corpora.prepared import preparation, read_side
 from diverse_mha.corpora.subwords import join_subwords
 from diverse_mha.evaluation.engine import Search, open_engine
 
@@ -90,6 +90,7 @@ class Translator:
     def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
         hide_log()
         check_data_folder(str(data))
+        preparation(Path(data))  # before the engine says what it does, refuse a damaged file
         self._options = options
         self._settings = Search(options.beam, options.lenpen, options.max_len_b, options.max_tokens)
         refused = "--alignments" if options.alignments else "--max-len-a"
