@@ -25,7 +25,7 @@ def lowest_bias(dtype: torch.dtype) -> float:
 
 
 def launches_cost(device: torch.device) -> bool:
-    """Say whether starting a small operation takes as long as the operation, as on a GPU."""
+    """Return True if starting a small operation takes as long as the operation, as on a GPU."""
     return device.type != "cpu"
 
 
@@ -108,7 +108,10 @@ class Attended(NamedTuple):
 
 
 class OpenHeads:
-    """A base for modules with ``num_heads`` and ``out_proj``; call ``open_heads`` first."""
+    """Mixin for modules with ``num_heads`` and ``out_proj``: attention with replaceable parts.
+
+    Call ``open_heads`` in the constructor.
+    """
 
     def open_heads(
         self,
@@ -218,7 +221,7 @@ class OpenHeads:
     def map_projections(
         self, k: Tensor, v: Tensor, first_values: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Change keys and values (B, H, S, D) by the method; also return what is handed on."""
+        """Apply the method to keys and values (B, H, S, D); also return the next layer's values."""
         handed_on = None
         if self.carry_values:
             handed_on = v if first_values is None else first_values
@@ -281,5 +284,5 @@ def _unfold_beams(x: Tensor, fold: int) -> Tensor:
 
 
 def _explicit_is_faster(q: Tensor, k: Tensor) -> bool:
-    """Say whether matrix products beat the fused kernel; more keys would cost too much memory."""
+    """Return True if matrix products beat the fused kernel; more keys cost too much memory."""
     return q.dtype == torch.bfloat16 and q.device.type == "cpu" and k.size(2) <= _FEW_KEYS

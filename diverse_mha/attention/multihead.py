@@ -210,7 +210,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
                 raise ValueError(f"{name} has shape {tuple(x.shape)}; expected {expected}")
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        """Return queries (B, T, C), keys and values (B, S, C), with those that are always there."""
+        """Return queries (B, T, C), keys and values (B, S, C) with bias_k, bias_v and zero keys."""
         if self.in_proj_weight is not None:
             weights = self.in_proj_weight.chunk(3)
         else:

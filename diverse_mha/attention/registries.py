@@ -76,7 +76,7 @@ class LogitMap(nn.Module, ABC):
     """A module between q.k and the softmax."""
 
     def acts(self, previous: Tensor | None) -> bool:
-        """Say whether a pass needs the map; ``previous`` is None or from the layer before."""
+        """Return True if a pass needs the map; ``previous`` is as in :meth:`forward`."""
         return True
 
     @abstractmethod
@@ -88,13 +88,13 @@ class LogitMap(nn.Module, ABC):
         queries: Tensor | None = None,
         keys: Tensor | None = None,
     ) -> Tensor:
-        """Return the logits (B, H, T, S), to which the mask is added and which are handed on.
+        """Return the logits (B, H, T, S), before masking; they are also passed to the next layer.
 
         A map that draws K samples returns them side by side, (B, K H, T, S); see :meth:`average`.
 
         Args:
             logits: (B, H, T, S), scaled q.k of this layer, not masked.
-            previous: (B, H, T, S), what the layer before handed on, or None.
+            previous: (B, H, T, S), logits of the layer before, or None.
             masked: bool, broadcasts to (B, H, T, S), True = may not attend.
             queries: (B, H, T, D), not scaled.
             keys: (B, H, S, D).
@@ -109,7 +109,7 @@ class LogitMap(nn.Module, ABC):
         return x
 
     def after_softmax(self, weights: Tensor, scores: Tensor) -> Tensor:
-        """Return what weighs the values, (B, H, T, S), before dropout; it is not recorded.
+        """Return the weights of the values, (B, H, T, S), before dropout; they are not recorded.
 
         ``scores`` are the logits with the mask, of which ``weights`` are the softmax.
         """

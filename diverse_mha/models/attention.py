@@ -36,7 +36,8 @@ class CachedKeys:
 
         Returns:
             Keys and values (B / fold, H, S, D), with fold the number of queries that share them;
-            their padding mask (B / fold, S) or None; and, of new keys alone, the values to hand on.
+            their padding mask (B / fold, S) or None; and, of new keys alone, the values for the
+            next layer.
         """
         cache = self._get_input_buffer(incremental_state)
         k, v, handed_on = cache.get("prev_key"), cache.get("prev_value"), None
@@ -211,7 +212,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
                 excludes ``bias`` and ``causal``.
             static_kv: keys do not change over decoding steps.
             previous_logits: (B, H, T, S) from the layer before.
-            first_values: (B, H, S, D) from layer 1, handed on by the layer before.
+            first_values: (B, H, S, D) of layer 1, from the layer before.
             wanted: names of ``HeadStates`` to return.
 
         Returns:
@@ -250,7 +251,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
     def project_keys(
         self, key: Tensor, first_values: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return keys and values (B, H, S, D) of a tensor (B, S, Ck), and the values to hand on."""
+        """Return keys and values (B, H, S, D) of (B, S, Ck), and values for the next layer."""
         k, v = self.split_heads(self.k_proj(key)), self.split_heads(self.v_proj(key))
         return self.map_projections(k, v, first_values)
 

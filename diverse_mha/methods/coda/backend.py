@@ -53,7 +53,7 @@ def network_function(
 
 @functools.lru_cache
 def _is_right(heads: int, width: int, dtype: torch.dtype, device: torch.device) -> bool:
-    """Say whether the kernel runs here and gives the results of the network in chunks."""
+    """Return True if the kernel runs here and gives the results of the network in chunks."""
     try:
         from diverse_mha.methods.coda.triton_kernel import TiledNetwork
 

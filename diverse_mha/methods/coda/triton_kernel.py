@@ -74,7 +74,7 @@ def _places(tile, heads, pairs, tiles, HEADS: tl.constexpr, PAIRS_: tl.constexpr
 
 @triton.jit
 def _masked(mask, sentence, pair, pairs, columns, mask_b, mask_t, mask_s):
-    """Say whether a pair may not attend, (1, PAIRS_)."""
+    """Return True for pairs that may not attend, (1, PAIRS_)."""
     at = sentence * mask_b + (pair // columns) * mask_t + (pair % columns) * mask_s
     return tl.load(mask + at, mask=pair < pairs, other=0) != 0
 

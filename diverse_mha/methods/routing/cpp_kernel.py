@@ -49,7 +49,7 @@ class KernelRouting:
 
     @staticmethod
     def fits(routing: Callable[..., Tensor], votes: Tensor) -> bool:
-        """Say whether compiled code exists for the routing and takes such votes."""
+        """Return True if compiled code exists for the routing and takes such votes."""
         return (
             routing in (em_routing, simple_routing)
             and votes.device.type == "cpu"

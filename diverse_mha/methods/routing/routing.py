@@ -20,7 +20,7 @@ ROUTINGS = {"simple-routing": simple_routing, "em-routing": em_routing}
 
 
 def divides(capsules: int, embed_dim: int) -> bool:
-    """Say whether the width can be divided into that many capsules."""
+    """Return True if the width can be divided into that many capsules."""
     return capsules >= 1 and embed_dim % capsules == 0
 
 
