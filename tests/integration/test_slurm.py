@@ -80,7 +80,7 @@ def test_a_cancelled_slurm_job_resumes_and_its_table_equals_a_local_one(
         assert ours["scores"][split]["loss_bits"] == theirs["scores"][split]["loss_bits"]
 
 
-@pytest.mark.integration
+@pytest.mark.system
 def test_a_preempted_slurm_job_is_queued_again_and_resumes(cluster, tmp_path):
     reproduce = [sys.executable, "-m", "diverse_mha.cli", "reproduce", *TABLE[:-1], "60"]
     submit = [*reproduce, "--out", tmp_path, "--slurm", "partition=main,time=30,cpus_per_task=1"]
