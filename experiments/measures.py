@@ -119,6 +119,9 @@ MEASURES: dict[str, Measure] = {
         notes=("SVCCA and CKA: last layer, in translation of the encoder-decoder attention.",),
     ),
     "heads.cka": Measure(_last("cka"), heads=_STUDY),
+    "heads.cka.all": Measure(
+        "summary.cka.mean", heads=_STUDY, notes=("CKA: mean over all layers and attentions.",)
+    ),
     "heads.exp_d.subspace": Measure(
         _exp_d("subspace"),
         heads=_STUDY,

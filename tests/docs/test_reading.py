@@ -14,6 +14,7 @@ WORDS = {
     "docs/study.md": 900,
     "docs/study-heads.md": 400,
     "docs/study-family.md": 400,
+    "docs/study-similarity.md": 400,
     "docs/performance.md": 900,
     "docs/reliability.md": 900,
     "docs/data.md": 900,
