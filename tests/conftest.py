@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-# Processes started in the background ignore Ctrl-C, and so would the commands that tests stop.
+# If pytest runs in the background, it ignores Ctrl-C. Commands that tests interrupt would
+# inherit this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -20,12 +21,12 @@ def pytest_configure(config):
         os.environ["TRITON_INTERPRET"] = "1"
         with contextlib.suppress(ImportError):
             import triton.language  # noqa: F401
-        del os.environ["TRITON_INTERPRET"]  # commands that tests start compile
+        del os.environ["TRITON_INTERPRET"]  # so that commands started by tests compile kernels
 
 
 def pytest_collection_finish():
     # For tiny tensors a second thread is slower.
-    if "torch" in sys.modules:  # not in xdist's controller
+    if "torch" in sys.modules:  # xdist's controller does not import torch
         sys.modules["torch"].set_num_threads(1)
 
 

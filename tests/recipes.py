@@ -16,20 +16,21 @@ _registered = functools.cache(hydra_init)
 
 def composed(name: str, *overrides: str, **options: bool) -> DictConfig:
     """Compose a recipe; ``options`` are those of Hydra's ``compose``."""
-    _registered(name)  # Hydra uses it as the schema of the recipe of that name
-    # Copying the store takes half of the time; nothing writes to it.
+    # Register fairseq's config, which Hydra uses as the schema of the recipe with this name.
+    _registered(name)
+    # Hydra copies its store, which takes half of the time. Nothing writes to it, so share it.
     shared = patch.object(ConfigStore, "__deepcopy__", lambda store, _: store, create=True)
     with shared, warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
-        )  # about matching schemas by name; fairseq's command ignores it, too
+        )  # about schemas that match by name; fairseq's command ignores it, too
         with initialize_config_dir(str(CONFIGS), version_base="1.1"):
             return compose(name, overrides=list(overrides), **options)
 
 
 def recipe(name: str, *overrides: str) -> DictConfig:
     """Compose a recipe, fill in fairseq's defaults, and resolve all values."""
-    # Hydra sets these at run time.
+    # These have no default in a recipe.
     places = ["task.data=DATA", "common.user_dir=null", "checkpoint.save_dir=RUN"]
     config = composed(name, *places, *overrides)
     add_defaults(config)

@@ -1,6 +1,6 @@
 """Slow reference implementations of the papers' equations.
 
-They loop over heads and positions; for float64 and tiny shapes.
+They loop over heads and positions. Use them in float64 with tiny shapes.
 """
 
 import torch
@@ -17,8 +17,8 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
 def cosine_disagreement(x: Tensor, padding_mask: Tensor | None = None, form=()) -> Tensor:
     """Li et al. 2018, Eq. 1 and Eq. 3: the double sum, averaged over real positions.
 
-    ``form``: the vectors minus their head's mean (centred), no pairs i = j (off-diagonal), and
-    without these squares (squared).
+    ``form`` may contain "centred" (subtract each head's mean vector), "off-diagonal" (omit the
+    pairs i = j) and "squared" (omit the pairs i = j and square the cosines).
     """
     bsz, num_heads, length, _ = x.shape
     terms = []
@@ -42,7 +42,7 @@ def cosine_disagreement(x: Tensor, padding_mask: Tensor | None = None, form=()) 
 
 
 def minus_mean(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
-    """Each head's vectors minus their mean over the real positions of all sentences."""
+    """Return each head's vectors minus their mean over the real positions of all sentences."""
     result = x.clone()
     for h in range(x.size(1)):
         rows = [
@@ -62,10 +62,11 @@ def position_disagreement(
     reduction: str = "query",
     form=(),
 ) -> Tensor:
-    """Li et al. 2018, Eq. 2: the double sum over heads of the products' real cells.
+    """Li et al. 2018, Eq. 2: the double sum over heads of their weights' products at real keys.
 
-    ``reduction`` says what is averaged: queries, or sentences. ``form`` may leave out i = j, and
-    take the squared differences of footnote 2.
+    Return the mean over queries (``reduction="query"``), or the sum over the queries of a
+    sentence, averaged over sentences. ``form`` may contain "off-diagonal" (omit the pairs i = j)
+    and "squared-difference" (footnote 2).
     """
     bsz, num_heads, tgt_len, src_len = weights.shape
     real = weights.new_ones(bsz, src_len, dtype=torch.bool)

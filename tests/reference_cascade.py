@@ -1,6 +1,6 @@
 """Slow reference implementation of the cascaded logits of Zheng et al. 2021.
 
-It loops over sentences, pairs and heads; for float64 and tiny shapes.
+It loops over sentences, (query, key) pairs and heads. Use it in float64 with tiny shapes.
 """
 
 from torch import Tensor
@@ -38,10 +38,11 @@ def cascade(
     layers: list[tuple[Tensor, Tensor]] = (),
     network_input: str = "sum",
 ) -> Tensor:
-    """The mean of this layer's logits; masked cells are 0.
+    """Return the mean of this layer's logits; masked cells are 0.
 
-    ``mlp``: q.k + sigma(z + q.k, 0 where masked) + z, or as printed q.k + sigma(z, 0 where
-    masked) + z. ``residual``: q.k + z. ``none``: q.k.
+    z are the previous layer's logits. The network sigma reads 0 in masked cells. ``kind="mlp"``:
+    q.k + sigma(z + q.k) + z; if ``network_input`` is not "sum", q.k + sigma(z) + z, as printed.
+    ``kind="residual"``: q.k + z. ``kind="none"``: q.k.
     """
     bsz, num_heads, tgt_len, src_len = logits.shape
     result = 0.0 * logits

@@ -1,6 +1,7 @@
 """Slow reference implementations of the equations of Yun et al. 2021.
 
-They loop over pairs and positions and use full centring matrices; for float64 and tiny shapes.
+They loop over pairs and positions and use full centring matrices. Use them in float64 with tiny
+shapes.
 """
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import Tensor
 
 
 def real_rows(x: Tensor, padding_mask: Tensor | None = None) -> list[Tensor]:
-    """(N, D) of each head: its vectors at the real positions, sentence by sentence."""
+    """Return, for each head, its vectors at the real positions (N, D), sentence by sentence."""
     bsz, num_heads, length, _ = x.shape
     places = [
         (b, t)
@@ -21,7 +22,7 @@ def real_rows(x: Tensor, padding_mask: Tensor | None = None) -> list[Tensor]:
 
 
 def kernel_matrix(rows: Tensor) -> Tensor:
-    """K_kl = x_k . x_l."""
+    """Return the linear kernel K_kl = x_k . x_l."""
     return torch.stack([torch.stack([torch.dot(a, b) for b in rows]) for a in rows])
 
 

@@ -7,7 +7,7 @@ VARIABLES = "abcdef"
 
 def satisfying(text: str) -> set[tuple[bool, ...]]:
     """Return the assignments of the six variables that make a formula true."""
-    code = compile(text, "formula", "eval")  # ( a ( or b ) ) is rewritten by the caller
+    code = compile(text, "formula", "eval")  # text is already Python, see as_python
     worlds = product((False, True), repeat=len(VARIABLES))
     return {w for w in worlds if eval(code, {}, dict(zip(VARIABLES, w, strict=True)))}
 

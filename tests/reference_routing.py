@@ -1,6 +1,7 @@
 """Slow reference implementations of Algorithms 1 and 2 of Li et al. 2021.
 
-They multiply probabilities without logarithms; for float64, tiny shapes and moderate votes.
+They multiply probabilities without logarithms. Use them in float64 with tiny shapes and small
+votes. Shapes: K tokens, H heads, N capsules, D dimensions.
 """
 
 import math
@@ -74,7 +75,10 @@ def fit(
     input_cost: float,
     variance_floor: float,
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Means and activations of one token, ``v`` (H, N, D), after the last M-step."""
+    """Return the capsules' means and activations after the last M-step.
+
+    ``v`` are the votes of one token (H, N, D).
+    """
     num_heads, capsules, dims = v.shape
     c = [[v.new_tensor(1.0 / capsules) for _ in range(capsules)] for _ in range(num_heads)]
     for step in range(iterations):

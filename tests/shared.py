@@ -14,13 +14,13 @@ def base_folder(tmp_path_factory) -> Path:
 
 
 def made_once(tmp_path_factory, name: str, make: Callable[[Path], object]) -> Path:
-    """Return a folder that ``make`` has filled; the other processes wait for the first."""
+    """Return a folder that one process fills by ``make``, while the other processes wait."""
     folder = base_folder(tmp_path_factory) / name
     stamp = folder.with_name(f"{name}.made")
     with folder.with_name(f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not stamp.exists():
-            shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed
+            shutil.rmtree(folder, ignore_errors=True)  # left by a failed attempt
             folder.mkdir()
             make(folder)
             stamp.touch()

@@ -29,7 +29,7 @@ def test_every_command_has_help(capsys):
 
 @pytest.mark.parametrize("command", ["evaluate", "train"])
 def test_help_shows_the_command_as_typed(command, monkeypatch, capsys):
-    # scripts/env.sh sets the variable. Another script's name comes from a parent process.
+    # scripts/env.sh sets the variable. A command may also inherit it from another script.
     for script in (f"{command}.sh", "benchmark.sh", ""):
         monkeypatch.setenv("DIVERSE_MHA_SCRIPT", script)
         with contextlib.suppress(SystemExit):
@@ -38,12 +38,12 @@ def test_help_shows_the_command_as_typed(command, monkeypatch, capsys):
         assert capsys.readouterr().out.startswith(f"usage: {shown} [")
 
 
-def test_unknown_command_names_the_known_ones():
+def test_error_for_an_unknown_command_lists_the_known_ones():
     with pytest.raises(UserError, match="invalid choice: 'analyse' .*'doctor'"):
         cli.run(["analyse"])
 
 
-def test_an_unknown_option_names_the_help_that_lists_the_known_ones(monkeypatch):
+def test_error_for_an_unknown_option_refers_to_the_help(monkeypatch):
     monkeypatch.setenv("DIVERSE_MHA_SCRIPT", "benchmark.sh")
     with pytest.raises(UserError, match="--paris 200; see scripts/benchmark.sh --help"):
         cli.run(["benchmark", "--paris", "200"])
@@ -51,7 +51,7 @@ def test_an_unknown_option_names_the_help_that_lists_the_known_ones(monkeypatch)
 
 @pytest.mark.integration
 def test_fairseq_does_not_warn_of_missing_tensorboardx():
-    # Set-up installs it for the tests, but a wheel does not require it.
+    # Set-up installs tensorboardX for the tests, but a wheel does not require it.
     code = (
         "import sys; sys.modules['tensorboardX'] = None; import diverse_mha.fairseq_fixes.install"
     )
@@ -88,7 +88,7 @@ def test_doctor_reports_a_broken_fairseq_and_continues(monkeypatch, capsys):
     assert "fairseq, " in lines[-1] and "architectures" in lines[-1]
 
 
-def test_options_lists_the_names_and_shows_the_options_of_one(capsys):
+def test_options_lists_all_names_and_the_options_of_a_given_name(capsys):
     assert cli.run(["options"]) == 0
     names = capsys.readouterr().out.replace(",", " ").split()
     known = options.components()
@@ -108,7 +108,7 @@ def test_unknown_name_is_refused_with_the_nearest():
     assert "\n" not in str(bad.value)
 
 
-def test_a_command_that_needs_a_clone_says_so_without_one(monkeypatch, tmp_path):
+def test_commands_that_need_a_clone_are_refused_without_one(monkeypatch, tmp_path):
     monkeypatch.setattr(cli, "ROOT", tmp_path)
     with pytest.raises(UserError, match="no clone of diverse-mha, which this command needs"):
         cli.run(["reproduce", "--list"])

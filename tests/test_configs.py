@@ -55,7 +55,7 @@ def millions(model) -> float:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_builds_at_its_size(name, build):
+def test_a_recipe_builds_its_model_and_criterion(name, build):
     cfg = recipe(name)
     adaptive = "adaptive" in cfg.criterion._name  # adaptive softmax needs a large dictionary
     model, _ = build(cfg, 61000 if adaptive else 100)
@@ -75,7 +75,7 @@ SIZES = {"base": (512, 8, 100000), "big": (1024, 16, 300000), "big_8_heads": (10
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_size_builds(size, build):
+def test_a_size_sets_dimensions_and_updates(size, build):
     cfg = recipe("wmt14_en_de", f"size={size}")
     layer = build(cfg)[0].encoder.layers[0]
     updates = cfg.optimization.max_update
@@ -133,7 +133,7 @@ def test_wikitext103_has_the_parameters_of_the_paper(family, size, build):
     assert millions(model) == size
 
 
-def test_no_two_files_are_equal_and_every_recipe_is_listed():
+def test_config_files_differ_and_every_recipe_is_documented():
     contents = [yaml.safe_load(path.read_text()) for path in CONFIGS.rglob("*.yaml")]
     assert len(RECIPES) == 19 and len(METHODS) == 30 and len(contents) == 19 + 30 + 3 + 2 + 1
     assert not [one for place, one in enumerate(contents) if one in contents[:place]]
@@ -141,7 +141,7 @@ def test_no_two_files_are_equal_and_every_recipe_is_listed():
     assert not {name for name in RECIPES if f"`{name}.yaml`" not in listed}
 
 
-def test_the_baseline_of_every_family_is_plain(build):
+def test_the_baseline_of_every_family_is_a_plain_transformer(build):
     plain = build(recipe("multi30k_small"))[0]
     for family in ("transformer_coda", "transformer_routing"):
         cfg = recipe("multi30k_small", "method=baseline", f"model._name={family}")
@@ -166,5 +166,5 @@ def test_compose_agrees_with_hydra(name, choices):
         for key, value in values.items():
             found = theirs[group][key]
             if isinstance(value, float) and isinstance(found, str):
-                found = float(found)  # a weight may also be text with a value for each component
+                found = float(found)  # weights are text, as they may differ between components
             assert getattr(found, "value", found) == value, (group, key)

@@ -1,4 +1,4 @@
-"""Documents agree with the code."""
+"""docs/options.md and docs/attention.md agree with the code."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ OPTIONS = (ROOT / "docs" / "options.md").read_text()
 
 
 def test_every_option_is_in_the_document_with_its_default_and_help():
-    """The default is that of most architectures."""
+    """If architectures differ in a default, the document has the most frequent one."""
     rows = dict(re.findall(r"^\| `--([a-z-]+)` \| (.*) \|$", OPTIONS, re.M))
     defaults: dict[str, list[str]] = {}
     for component in options.components().values():

@@ -16,7 +16,8 @@ from diverse_mha.common import on_import
 
 PACKAGE = Path(__file__).parents[1] / "diverse_mha"
 
-#: Level of each folder and top-level module. Modules import from lower levels and their own.
+#: Level of each folder and top-level module. Modules import only from lower levels and from
+#: their own folder.
 LEVELS = {
     "common": 0,
     "attention": 1,
@@ -49,7 +50,7 @@ MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Return the modules of this package that a file imports, at any place in it."""
+    """Yield the modules of this package that a file imports, at its top or in functions."""
     package = path.relative_to(PACKAGE.parent).with_suffix("").parts[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -63,7 +64,7 @@ def imports(path: Path) -> Iterator[str]:
                     yield inner if inner in MODULES else base
 
 
-def room_of(module: str) -> str:
+def folder_of(module: str) -> str:
     """Return the folder of a module, or the name of a top-level module."""
     return module.split(".")[1] if "." in module else "__init__"
 
@@ -76,9 +77,9 @@ def test_the_package_has_these_folders():
 
 def test_modules_import_only_from_lower_folders():
     for module, path in MODULES.items():
-        room = room_of(module)
-        for other in map(room_of, imports(path)):
-            assert other == room or LEVELS[other] < LEVELS[room], f"{path} imports {other}"
+        folder = folder_of(module)
+        for other in map(folder_of, imports(path)):
+            assert other == folder or LEVELS[other] < LEVELS[folder], f"{path} imports {other}"
     assert len(MODULES) > 120
 
 
@@ -89,7 +90,7 @@ def test_there_is_no_import_cycle():
 
 
 def test_a_symlinked_package_has_both_paths(tmp_path):
-    """The path of --user-dir with links resolved must be one of the package's, as fairseq asks."""
+    """In --user-dir, fairseq resolves links, and it requires the result in the package's path."""
     link = tmp_path / "linked"
     link.symlink_to(PACKAGE.parent)
     code = "import diverse_mha as d; print(*d.__path__, sep='\\n')"
@@ -115,7 +116,7 @@ def test_importing_loads_nothing_slow_and_sets_no_hook_in_any_program():
         subprocess.run([sys.executable, "-c", program.format(name=name)], check=True)
 
 
-def test_looking_up_a_module_runs_no_import_hook(tmp_path, monkeypatch):
+def test_find_spec_runs_no_callback_of_after_import(tmp_path, monkeypatch):
     (tmp_path / "awaited_package.py").write_text("ready = True")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])

@@ -1,4 +1,4 @@
-"""scripts/setup.sh on machines that lack something; nothing is installed."""
+"""scripts/setup.sh on machines that lack a Python, compiler or headers. Nothing is installed."""
 
 import importlib
 import importlib.metadata
@@ -19,7 +19,7 @@ TOOLS = ("bash", "chmod", "cat", "cksum", "dirname", "find", "flock", "grep", "m
 
 
 class Machine:
-    """A copy of the script in a new folder, with a PATH of few commands."""
+    """A folder with a copy of the script, and a PATH with few commands."""
 
     def __init__(self, folder: Path):
         self.root = folder / "a clone"
@@ -40,7 +40,10 @@ class Machine:
         path.chmod(0o755)
 
     def python(self, version: str = "3.11.9", missing: str = "nothing") -> None:
-        """Add a python3 of some version to the PATH, which may lack a module or the headers."""
+        """Add a fake python3 to the PATH.
+
+        ``missing``: a module that it lacks, or ``include`` for its headers.
+        """
         unfit = int(not 11 <= int(version.split(".")[1]) <= 13)
         self.command(
             "python3",
@@ -164,7 +167,7 @@ def test_an_activated_environment_is_rebuilt_from_its_base_python(machine):
     script = (own / "python3").read_text().replace('echo "$0"', f'echo "{machine.bin}/python3"')
     (own / "python3").write_text(script)
     result = machine.run(PATH=f"{own}:{machine.bin}")
-    assert result.returncode == 3, result.stderr  # message of the base Python
+    assert result.returncode == 3, result.stderr  # from -m venv of the base Python
     assert not (own / "python3").exists()
 
 
@@ -225,7 +228,7 @@ def test_a_link_as_environment_and_outputs_are_ignored_by_git(tmp_path):
 
 
 def test_torchaudio_is_absent_or_can_be_imported():
-    """Its CUDA build breaks packages that import it with a torch without CUDA."""
+    """A torchaudio for CUDA breaks packages that import it, if torch is built without CUDA."""
     if importlib.util.find_spec("torchaudio"):
         importlib.import_module("torchaudio")
 
@@ -237,7 +240,7 @@ def test_triton_has_the_constrained_version():
 
 
 def test_set_up_compiles_no_tests_and_no_models_of_transformers(tmp_path):
-    """They are a third of all files, and hardly ever imported."""
+    """These modules are a third of all files and are hardly ever imported."""
     site = tmp_path / "venv" / "lib" / "python3" / "site-packages"
     used = "torch/testing/_comparison.py", "transformers/modeling_utils.py", "fairseq/models/a.py"
     unused = "numpy/linalg/tests/test_a.py", "transformers/models/bert/modeling_bert.py"

@@ -24,7 +24,7 @@ SMALL = {
 
 
 def dictionary_of(words) -> Dictionary:
-    """Return a dictionary of fairseq's four special symbols (padding 1, end 2) and these words."""
+    """Return a dictionary of fairseq's four special tokens (padding 1, end 2) and these words."""
     dictionary = Dictionary()
     for word in words:
         dictionary.add_symbol(word)
@@ -32,7 +32,7 @@ def dictionary_of(words) -> Dictionary:
 
 
 def toy_dictionary(words: int = 12) -> Dictionary:
-    """Return a dictionary of numbers."""
+    """Return a dictionary whose words are the numbers from 0."""
     return dictionary_of(map(str, range(words)))
 
 
@@ -47,7 +47,7 @@ def write_split(path, dictionary: Dictionary, lines) -> None:
 
 
 def toy_task() -> SimpleNamespace:
-    """Return a stand-in for a task, with what ``build_model`` and criterions need."""
+    """Return a stand-in for a task with the attributes that models and criterions read."""
     dictionary = toy_dictionary()
     return SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
 
@@ -69,9 +69,9 @@ def build_stock(seed: int = 1, **options):
 def toy_batch(
     source_lengths=(5, 3, 4), target_lengths=(4, 6, 2), seed: int = 3, extra_padding: int = 0
 ) -> dict:
-    """A batch with padding, as fairseq's collater makes it: sources padded left.
+    """Return a batch as from fairseq's collater: sources are padded left, targets right.
 
-    ``extra_padding`` adds that many columns of padding to both sides.
+    ``extra_padding``: number of padding columns added to sources and targets.
     """
     generator = torch.Generator().manual_seed(seed)
 

@@ -18,7 +18,7 @@ SMALL_ENCODER = {
 
 
 def toy_task(sentences: int = 2, groups=("1", "2", "3")) -> SimpleNamespace:
-    """Return a stand-in for a task, with what model and criterion need."""
+    """Return a stand-in for a task with the attributes that model and criterion read."""
     return SimpleNamespace(
         source_dictionary=toy_dictionary(),
         target_dictionary=None,
@@ -39,7 +39,7 @@ def build_classifier(
 
 
 def toy_batch(lengths=(5, 3, 4, 6), sentences: int = 2, seed: int = 3, extra_padding: int = 0):
-    """Return a batch with the sentences of an example in neighbouring rows."""
+    """Return a batch; the sentences of an example are in consecutive rows."""
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.full((len(lengths), max(lengths) + extra_padding), 1)
     for row, length in zip(tokens, lengths, strict=True):

@@ -1,4 +1,4 @@
-"""Tiny binarised data and untrained checkpoints."""
+"""Fixtures: tiny binarised data and untrained checkpoints."""
 
 import random
 
@@ -16,9 +16,10 @@ SHAPE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attentio
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    """Sentence pairs (a random sentence and its reversal), and the sources alone.
+    """Folder of binarised sentence pairs (a random sentence and its reversal).
 
-    Some words need escaping in pages and plots.
+    It also has the sources as text for language models. Some words need escaping in pages and
+    plots.
     """
     words = [str(n) for n in range(8)] + ["<script>alert(1)</script>", "$x$", "&amp;", '"', "好"]
     folder = tmp_path_factory.mktemp("data") / "bin"
@@ -52,7 +53,7 @@ def untrained(args) -> dict:
 
 @pytest.fixture(scope="session")
 def pairs(tmp_path_factory, data):
-    """Labelled sentence pairs for a classifier; both sentences are sources of ``data``."""
+    """Folder of labelled sentence pairs for a classifier; both are source sentences of ``data``."""
     folder = tmp_path_factory.mktemp("pairs") / "bin"
     words = Dictionary.load(str(data / "dict.txt"))
     labels = dictionary_of("xyz")
@@ -71,7 +72,7 @@ def pairs(tmp_path_factory, data):
 
 @pytest.fixture(scope="session")
 def save(tmp_path_factory, data):
-    """Function that saves an untrained model, given its name, architecture and options."""
+    """Function that saves an untrained model and returns the path of its checkpoint."""
     sides_of = {
         "translation": ["encoder", "decoder"],
         "language_modeling": ["decoder"],

@@ -6,7 +6,10 @@ import numpy as np
 
 
 def cka(x, y):
-    """tr(K C L C) / sqrt(tr(K C K C) tr(L C L C)) with linear kernels, N x N."""
+    """Return tr(K C L C) / sqrt(tr(K C K C) tr(L C L C)).
+
+    K and L are the N x N linear kernels of x and y (N, D), and C is the centring matrix.
+    """
     n = len(x)
     centre = np.eye(n) - np.ones((n, n)) / n
     k, m = x @ x.T, y @ y.T
@@ -18,7 +21,10 @@ def cka(x, y):
 
 
 def svcca(x, y, threshold=0.99):
-    """SVD of each matrix, its leading directions up to the threshold, then CCA by QR."""
+    """Return the canonical correlations of the leading singular directions of x and y.
+
+    ``threshold``: share of the variance that the leading directions explain.
+    """
 
     def directions(a):
         a = a - a.mean(axis=0)
@@ -43,7 +49,7 @@ def jensen_shannon(p, q):
 
 
 def sharpness(weights, real_queries, real_keys):
-    """Mean entropy (nats) of a head and share of rows with a weight above 0.95, by loops."""
+    """Return a head's mean entropy (nats) and its share of rows with a weight above 0.95."""
     entropies, sharp = [], 0
     for sentence, queries, keys in zip(weights, real_queries, real_keys, strict=True):
         for row in (sentence[t] for t in range(len(sentence)) if queries[t]):

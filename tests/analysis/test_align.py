@@ -50,7 +50,7 @@ def test_subword_alignments_are_merged_to_words():
 
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
 def test_alignments_have_the_words_of_the_text(kind, tmp_path, monkeypatch, capsys):
-    """Also where the dictionary lacks a subword and its mark."""
+    """A subword that is not in the dictionary must not change the word boundaries."""
     text = {
         "bpe": ("Q@@ u@@ ad ad", "ad |@@ | ad"),
         "sentencepiece": ("▁Q u ad ▁ad", "▁ad ▁| | ▁ad"),
@@ -64,12 +64,12 @@ def test_alignments_have_the_words_of_the_text(kind, tmp_path, monkeypatch, caps
     assert found.known and capsys.readouterr().err == ""
     assert (found.sources, found.targets) == (["Quad", "ad"], ["ad", "||", "ad"])
     if kind != "sentencepiece":
-        aligner._kinds = ["sentencepiece"] * 2  # a subword without mark, as in Japanese
+        aligner._kinds = ["sentencepiece"] * 2  # without \u2581 at words, as in Japanese
         aligner.split("test")
         assert "note: most sentences of test have one word" in capsys.readouterr().err
     aligner._kinds = [POST_PROCESS.get(kind)] * 2
     (tmp_path / "bpe/test.en").write_text("ad ad ad u\n")
-    assert aligner.split("test")[0].known is (kind == "none"), "the text of another corpus"
+    assert aligner.split("test")[0].known is (kind == "none"), "used the text of another corpus"
     capsys.readouterr()
     (tmp_path / "bpe/test.en").unlink()
     assert aligner.split("test")[0].known is (kind == "none")
@@ -133,7 +133,7 @@ def test_the_next_step_aligns_the_word_that_it_reads(tmp_path, monkeypatch):
 )
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
 def test_all_words_of_unusual_lines_are_aligned(source, target, kind, tmp_path, monkeypatch):
-    """Special symbols of the dictionary are ordinary words in a text (fairseq #1881)."""
+    """Special tokens such as </s> are ordinary words if a text contains them (fairseq #1881)."""
     words = Dictionary()
     for word in ("a", "b") if kind == "none" else ("a", "b", "a@@"):
         words.add_symbol(word)
@@ -318,7 +318,7 @@ def test_reverse_combines_the_links_of_two_models(checkpoint, save, data, tmp_pa
 
 @pytest.mark.integration
 def test_sentences_too_long_for_a_model_have_no_alignment(save, data, capsys):
-    """They raised an index error in fairseq (#1881)."""
+    """Such sentences raised an index error in fairseq (#1881)."""
     short = save("short", "transformer_disagree", "--max-source-positions", "9")
     assert run(["align", str(short), str(data), "--cpu"]) == 0
     out, said = capsys.readouterr()

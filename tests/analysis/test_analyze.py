@@ -99,7 +99,7 @@ def test_stock_checkpoint_gives_the_numbers_of_its_namesake(arch, task, twin, sa
     options = ["--share-decoder-input-output-embed"]
     if task == "language_modeling":
         options = ["--tokens-per-sample", "32", "--activation-fn", "gelu"]
-        if arch.endswith("_gpt"):  # GPT's normalisation, and widths that follow from the shape
+        if arch.endswith("_gpt"):  # pre-norm and input dimensions of this architecture
             options += ["--decoder-normalize-before"]
             options += ["--decoder-input-dim", "16", "--decoder-output-dim", "16"]
     stock = save("stock", arch, *options, task=task)
@@ -112,7 +112,9 @@ def test_stock_checkpoint_gives_the_numbers_of_its_namesake(arch, task, twin, sa
     assert first["architecture"].startswith(arch.removesuffix("_gpt"))
 
 
-def test_a_classifier_of_pairs_has_an_encoder_of_both_sentences(save, pairs, data, scores):
+def test_encoder_positions_of_a_pair_classifier_are_those_of_both_sentences(
+    save, pairs, data, scores
+):
     task = "sentence_classification"
     path = save("pairs", "sentence_classifier", task=task, data=pairs)
     found = scores(path, pairs)["models"][0]
@@ -126,7 +128,9 @@ def test_a_classifier_of_pairs_has_an_encoder_of_both_sentences(save, pairs, dat
         run(["analyze", str(single), str(pairs.parent), "--cpu"])
 
 
-def test_several_models_against_a_single_head_model(save, checkpoint, data, scores, capsys):
+def test_against_compares_several_models_with_a_single_head_model(
+    save, checkpoint, data, scores, capsys
+):
     single = save("single", "transformer_disagree", heads=1)
     other = save("other", "transformer_routing", "--aggregation-encoder-layers", "1")
     words = ["analyze", str(checkpoint), str(other), str(data), "--against", str(single)]

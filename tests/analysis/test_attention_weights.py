@@ -44,7 +44,7 @@ def test_identical_heads_give_zero_and_disjoint_ones_ln_2():
     apart = torch.stack((one_hot[:, 0], one_hot[:, 0].roll(2, dims=-1)), dim=1)
     found = jensen_shannon(apart, reduction="row")
     torch.testing.assert_close(found[0, 1].item(), math.log(2), rtol=1e-7, atol=0)
-    # Two rows in each sentence.
+    # The divergence is summed over the two rows of each sentence.
     assert jensen_shannon(apart)[0, 1].item() == pytest.approx(2 * math.log(2), rel=1e-7)
 
 

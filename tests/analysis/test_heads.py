@@ -30,7 +30,7 @@ def test_forced_translations_have_the_states_of_the_models_own_forward_pass(chec
     assert cross.query_padding_mask.tolist()[0] == [False, False, False, True]
     assert cross.key_padding_mask.tolist()[1] == [False, False, False, True, True]
 
-    # The second sentence by itself, by fairseq's forward pass.
+    # Expected states: a forward pass of the second sentence alone, without padding.
     task = model.loaded.task
     encode = task.source_dictionary.encode_line
     source, target = (encode(t, add_if_not_exist=False).long()[None] for t in ("4 5", "5 4 好"))
@@ -60,7 +60,7 @@ def test_without_targets_the_models_own_translations_are_used(checkpoint, data):
         assert torch.equal(heads.weights[1], forced.heads[component].weights[1])
 
 
-def test_language_models_and_classifiers_have_arrays_too(save, data, pairs):
+def test_language_models_and_classifiers_return_arrays(save, data, pairs):
     lm = save("lm", "transformer_lm_disagree", task="language_modeling")
     run = diverse_mha.load(lm, data, cpu=True).run(SENTENCES)
     assert run.source_tokens[0] == ["</s>", "0", "1", "2", "3"]
@@ -81,7 +81,7 @@ def test_language_models_and_classifiers_have_arrays_too(save, data, pairs):
 def test_saved_arrays_equal_those_in_memory(checkpoint, data, tmp_path):
     run = diverse_mha.load(checkpoint, data, cpu=True).run(SENTENCES, target=SENTENCES)
     np.savez(tmp_path / "heads.npz", **run.arrays())
-    arrays = np.load(tmp_path / "heads.npz")  # no pickle
+    arrays = np.load(tmp_path / "heads.npz")  # refuses pickled objects
     assert arrays["cross.weights.2"].dtype == np.float32
     np.testing.assert_array_equal(arrays["cross.weights.2"], run.heads["cross"].weights[1].numpy())
     assert arrays["encoder.key_padding_mask"].tolist() == [[False] * 5, [False] * 3 + [True] * 2]
@@ -162,7 +162,7 @@ def test_wrong_sentences_and_files_are_refused(message, checkpoint, data, tmp_pa
     assert (tmp_path / "notes.npz").read_text() == "x" and not (tmp_path / "out").exists()
 
 
-def test_output_on_the_page_is_that_of_its_code(checkpoint, data, capsys):
+def test_code_on_the_arrays_page_prints_the_documented_shape(checkpoint, data, capsys):
     page = (ROOT / "docs/arrays.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
     code = code.replace("runs/mine/checkpoint_best.pt", str(checkpoint))

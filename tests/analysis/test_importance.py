@@ -19,7 +19,7 @@ from tests import toy, toy_classification
 from tests.models.test_language_model import ADAPTIVE, build
 from tests.properties import families
 
-WIDTH = 4  # width of a head of the tiny models
+WIDTH = 4  # head dimension of the tiny models
 ROUTING = {"aggregation_encoder_layers": "1", "aggregation_cross_layers": "2"}
 MODELS = {
     "translation": lambda: (toy.build_ours(), toy.toy_batch()),
@@ -29,9 +29,12 @@ MODELS = {
     ),
     "routing": lambda: (toy.build_ours("transformer_routing", **ROUTING), toy.toy_batch()),
     "coda": lambda: (toy.build_ours("transformer_coda"), toy.toy_batch()),
-    "recomputed": lambda: (toy.build_ours(checkpoint_activations=True), toy.toy_batch()),
+    "activation checkpoints": lambda: (
+        toy.build_ours(checkpoint_activations=True),
+        toy.toy_batch(),
+    ),
     "language model": lambda: (build(), families.batch("lm", [5, 3, 4])),
-    "adaptive": lambda: (build(**ADAPTIVE), families.batch("lm", [5, 3, 4])),
+    "adaptive softmax": lambda: (build(**ADAPTIVE), families.batch("lm", [5, 3, 4])),
     "classifier": lambda: (
         toy_classification.build_classifier(),
         toy_classification.toy_batch(lengths=(9, 3, 4, 6)),
@@ -127,7 +130,7 @@ def test_sentence_losses_equal_fairseqs(model_and_batch):
     assert counts.tolist() == real.sum(1).tolist()
 
 
-def test_interval_is_of_a_ratio_over_sentences():
+def test_interval_over_sentences_covers_the_true_ratio_in_95_percent():
     generator = np.random.default_rng(1)
     values, covered = [], 0
     for _ in range(400):

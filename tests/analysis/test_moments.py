@@ -64,7 +64,10 @@ def test_independent_heads_give_0_and_equal_heads_1():
 
 
 def cka_of_random_heads(positions, shared, width=64, heads=8):
-    """CKA of two random heads that share part of their dimensions, and its unbiased estimate."""
+    """Return the mean CKA of random heads, and its unbiased estimate.
+
+    ``shared``: share of the dimensions in which all heads are equal.
+    """
     generator = torch.Generator().manual_seed(positions)
     outputs = torch.randn(1, heads, positions, width, generator=generator)
     outputs[..., : int(shared * width)] = outputs[:, :1, :, : int(shared * width)]
@@ -87,7 +90,7 @@ def test_the_bias_of_independent_heads_matches_the_page():
 @pytest.mark.parametrize("shared, needed", [(0, 3136), (0.5, 1536)])
 @pytest.mark.parametrize("positions", [64, 256])
 def test_the_needed_positions_reduce_the_bias_to_0_02(positions, shared, needed):
-    """(1 - u) d / (n + d) = 0.02 for width d and unbiased CKA u."""
+    """The bias is (1 - u) d / (n + d) for n positions, head dimension d and unbiased CKA u."""
     biased, unbiased = cka_of_random_heads(positions, shared)
     found = positions_needed(biased, unbiased, positions)
     assert found == pytest.approx(needed, rel=0.05)
@@ -140,7 +143,7 @@ def test_the_scatter_of_a_stream_equals_two_passes_over_all_data(size, offset):
 def test_rounding_noise_counts_as_constant():
     x = stream(50, 3, 0.0).float()
     x[:, 1] = 0.1
-    x[::2, 1] = 0.1 + 1e-8  # float32 rounds by half a unit in the last place
+    x[::2, 1] = 0.1 + 1e-8  # the next float32, so the column is constant up to rounding
     scatter = gathered([x], 3).scatter()
     assert (scatter[1] == 0).all() and (scatter[:, 1] == 0).all()
     assert (scatter.diagonal()[[0, 2]] > 1).all()

@@ -120,7 +120,7 @@ def test_heads_keep_their_numbers(checkpoint, data, tmp_path, capsys):
 @pytest.mark.parametrize("namespace", [False, True])
 def test_a_pruned_stock_model_becomes_a_transformer_disagree(namespace, save, data, tmp_path):
     stock = save("stock", "transformer_iwslt_de_en")
-    if namespace:  # as older versions of fairseq saved
+    if namespace:  # older versions of fairseq saved a namespace instead of cfg
         state = torch.load(stock, weights_only=False)
         model, state["cfg"] = state["cfg"]["model"], None
         state["args"] = Namespace(**vars(model))

@@ -9,7 +9,7 @@ from tests.analysis import reference
 
 
 def responses(n, *widths, seed=1, offset=3.0):
-    """Two correlated sets of responses with different variances and a large mean."""
+    """Return correlated activations (n, width) for each width, with unequal variances."""
     generator = torch.Generator().manual_seed(seed)
     shared = torch.randn(n, max(widths), generator=generator, dtype=torch.float64)
     sets = []
@@ -55,14 +55,14 @@ def test_an_orthogonal_map_scale_and_shift_leave_cka_at_one():
     assert cka(x, 0.3 * x @ q + 5) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_an_invertible_map_leaves_svcca_at_one_if_all_is_kept():
+def test_an_invertible_map_leaves_svcca_at_one_if_all_directions_are_kept():
     (x,) = responses(80, 6)
     mix = torch.randn(6, 6, dtype=torch.float64) + 3 * torch.eye(6, dtype=torch.float64)
     assert svcca(x, x @ mix + 5, threshold=1.0).mean == pytest.approx(1.0, abs=1e-9)
     assert cka(x, x @ mix) < 0.999, "CKA is not invariant"
 
 
-def test_constant_set_has_no_similarity():
+def test_constant_activations_have_no_similarity():
     x, _ = responses(50, 4, 4)
     still = torch.full((50, 4), 0.1, dtype=torch.float32)
     for other in (x, still):
@@ -103,7 +103,7 @@ def test_too_few_positions_are_refused():
     with pytest.raises(ValueError, match="12 positions are too few for 8 and 8 dimensions"):
         svcca(x, y, threshold=1.0)
     assert 0 < cka(x, y) <= 1
-    # Of k + k' = N centred directions at least one is always shared.
+    # Centred data have rank N - 1, so subspaces of k + k' = N dimensions always share a direction.
     with pytest.raises(ValueError, match="16 positions are too few"):
         svcca(*responses(16, 8, 8), threshold=1.0)
     assert svcca(*responses(17, 8, 8), threshold=1.0).kept == (8, 8)

@@ -76,10 +76,10 @@ def test_means_leave_out_modules_without_pairs():
     assert summary_rows(found)["mean"]["Out."] < 0.4, "no module has pairs"
 
 
-def test_component_score_is_exp_of_mean_d():
+def test_component_score_is_the_geometric_mean_of_its_layers():
     found = result("a", 0.0, 0.5)
     found.disagreement["encoder"]["output"] = score([0.2, 0.6])
-    found.disagreement["cross"]["position"] = score([0.0, 0.0])  # exp(-800)
+    found.disagreement["cross"]["position"] = score([0.0, 0.0])  # exp(-800) underflows
     rows = {row[:2]: row[2] for row in rows_of(found)}
     values = [rows["encoder", name]["Out."] for name in ("1", "2", "mean")]
     assert values == pytest.approx([0.2, 0.6, (0.2 * 0.6) ** 0.5])
@@ -107,7 +107,7 @@ def test_tables_have_all_modules_and_the_legend_explains_all_columns():
     assert said == ["CKA", "CKA unb.", "Entropy", "Max>0.95", "all, last"]
 
 
-def test_two_models_have_their_difference():
+def test_table_of_two_models_has_their_difference():
     base, other = result("base", 0.0, 0.5), result("other", 0.2, 0.5)
     table = comparison_tables([base, other])[0]
     assert table.headings == ["over", "model", "SVCCA", "SVCCA top", "CKA", "CKA unb."]
@@ -137,7 +137,7 @@ def test_findings_are_stated():
 
 
 def with_cka(name, positions, **values):
-    """A model of encoder layers, given CKA and its unbiased estimate of each."""
+    """Return a model with encoder layers; ``values``: their CKA and unbiased CKA, by l + number."""
     layers = {n[1:]: {"cka": Cka(cka, [], unbiased, [])} for n, (cka, unbiased) in values.items()}
     entries = {"encoder": Component(4, positions, layers)}
     return Model(name, f"{name}.pt", "a", 9, entries, summarise(entries))

@@ -15,7 +15,7 @@ B, T, S, C, H = 3, 4, 6, 16, 4
 CAUSAL = torch.ones(T, S, dtype=torch.bool).triu(1)
 SOFT = torch.linspace(-3, 1, T * S, dtype=torch.float64).view(
     T, S
-)  # for example relative positions
+)  # an additive bias, for example of relative positions
 
 MODULES = {
     "plain": {},
@@ -55,12 +55,12 @@ def inputs(batch_first=True, **options):
 @pytest.mark.parametrize("options", MODULES)
 def test_outputs_and_gradients_equal_torchs(options, masks, weights):
     options = MODULES[options]
-    batch_first = masks != "padding"  # the other layout
+    batch_first = masks != "padding"  # one mask tests inputs with time first
     modules = pair(batch_first, **options)
     call = {**MASKS[masks], "need_weights": weights != "none"}
     call["average_attn_weights"] = weights == "mean"
     if options.get("add_bias_kv") and weights == "none":
-        call.pop("is_causal", None)  # torch then masks the learnt keys as later positions
+        call.pop("is_causal", None)  # torch would mask the learnt keys, which are appended
     results = []
     for module in modules:
         xs = inputs(batch_first, **options)
@@ -113,7 +113,7 @@ def test_inputs_without_a_batch_dimension_are_accepted():
 
 
 @pytest.mark.parametrize("seam", ["none", "cascade", "aggregation"])
-def test_torchs_encoder_layer_calls_it_at_evaluation_too(seam):
+def test_torchs_encoder_layer_calls_our_attention_at_evaluation(seam):
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(C, H, 24, dropout=0.0, batch_first=True).eval()
     parts = {
@@ -183,7 +183,7 @@ def test_two_layers_return_states_and_pass_logits_on():
 
 
 def test_the_last_layer_uses_passed_logits_at_evaluation():
-    """It once skipped its cascade at evaluation, because it passes no logits on."""
+    """The last layer passes no logits on, so it once skipped its cascade at evaluation."""
     module = MultiheadAttention(C, H, batch_first=True, cascade=build_cascade("residual", H)).eval()
     x = inputs()[0].float()
     previous = torch.randn(B, H, T, T, generator=torch.Generator().manual_seed(4))

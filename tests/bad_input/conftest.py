@@ -9,12 +9,12 @@ from fairseq.data import Dictionary
 from tests.analysis.conftest import data, pairs, save  # noqa: F401 (fixtures)
 from tests.toy import write_split
 
-SENTENCES = 40  # in the test set
+SENTENCES = 40  # size of the test set
 
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory, data, pairs, save):  # noqa: F811
-    """The folder. :func:`world` makes it the current one."""
+    """The folder with valid and broken files; :func:`world` makes it the current folder."""
     folder = tmp_path_factory.mktemp("world")
     shutil.copytree(data, folder / "bin")
     shutil.copytree(pairs, folder / "pairs")
@@ -30,7 +30,7 @@ def whole(tmp_path_factory, data, pairs, save):  # noqa: F811
 
 @pytest.fixture
 def world(whole, monkeypatch):
-    """The folder, as the current one."""
+    """The folder ``whole``, as the current folder."""
     monkeypatch.chdir(whole)
     return whole
 
@@ -77,7 +77,7 @@ def _texts(folder):
 
 
 def _data(folder):
-    """Write data folders that are each wrong in one way."""
+    """Write data folders with one mistake each."""
     for name in "nodict emptydict otherdict baddict badnote cutbin hollow".split():
         shutil.copytree(folder / "bin", folder / name)
     for path in (folder / "nodict").glob("dict*"):

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.launches`` counts what the host of a GPU starts and waits for."""
+"""``python -m benchmarks.launches`` counts kernel launches and waits of a GPU's host."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ def total(name, shape=TOY):
     return sum(way.launches.total() for way in count(name, shape))
 
 
-def test_work_counts_and_views_and_allocations_do_not():
+def test_kernels_are_counted_but_views_and_allocations_are_not():
     x, weight, bias = (torch.ones(*size, requires_grad=True) for size in ((2, 3), (3, 3), (3,)))
     with LaunchCounter() as counter:
         y = F.linear(x, weight, bias).view(3, 2).t()
@@ -29,22 +29,22 @@ def test_work_counts_and_views_and_allocations_do_not():
     assert counter.launches["mm"] == 2 and counter.launches["sum"] == 1
 
 
-def test_branches_are_those_of_a_gpu_and_kernels_count_once():
+def test_gpu_code_is_counted_and_a_fused_kernel_counts_once():
     forward, backward = count("coda", TOY)
     assert forward.launches["native_dropout"] and not forward.launches["bernoulli_"]
     assert forward.launches["kernel"] == backward.launches["kernel"] == 6  # 2 layers, 3 components
-    assert not forward.waits["nonzero"]  # of the loss on a CPU
+    assert not forward.waits["nonzero"]  # the loss calls it on a CPU only
     assert count("em-1-2", TOY)[0].launches["kernel"] == 2
 
 
 @pytest.mark.parametrize("name", ["plain", "coda"])
-def test_the_size_of_the_batch_does_not_matter(name, monkeypatch):
+def test_launches_do_not_depend_on_the_batch_size(name, monkeypatch):
     before = total(name)
     monkeypatch.setattr(launches, "BATCH_TOKENS", 2 * launches.BATCH_TOKENS)
     assert total(name) == before
 
 
-def test_a_plain_model_starts_less_and_waits_less_than_stock():
+def test_a_plain_model_launches_less_and_waits_less_than_stock():
     (ours, stock) = [count(name, TOY) for name in ("plain", "stock")]
     for of in (lambda way: way.launches.total(), lambda way: way.waits.total()):
         assert sum(map(of, ours)) < sum(map(of, stock))

@@ -36,7 +36,7 @@ def test_batches_are_padded_as_in_fairseq_and_within_batch_tokens():
     for batch in toy_batches(20):
         source, target = batch["net_input"]["src_tokens"], batch["target"]
         assert max(source.numel(), target.numel()) <= TOY.batch_tokens
-        assert source[:, -1].eq(2).all()  # padding is on the left, the end of sentence last
+        assert source[:, -1].eq(2).all()  # sources are padded left, so </s> is last
         assert target[:, 0].ne(1).all()
         assert batch["ntokens"] == target.ne(1).sum()
         assert source.max() < TOY.vocabulary
@@ -96,7 +96,7 @@ def test_the_stock_variant_is_fairseqs_model():
     assert stock.parameters() == ours.parameters()
 
 
-ALIKE = ("plain", "plain-stock-loss", "drophead")  # without dropout they equal stock
+ALIKE = ("plain", "plain-stock-loss", "drophead")  # variants that equal stock without dropout
 
 
 @pytest.mark.integration

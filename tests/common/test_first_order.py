@@ -43,7 +43,7 @@ USERS = {
     "_MeanSRIP": srip,
     "MeanPairwiseCosine": output_disagreement,
 }
-# It needs a GPU or Triton's interpreter.
+# Not tested here, because it needs a GPU or Triton's interpreter.
 ELSEWHERE = {"TiledNetwork"}
 
 

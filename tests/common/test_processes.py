@@ -12,7 +12,8 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.processes import ended_in_order, hold
 from tests.fairseq_fixes.training import training
 
-#: A process that locks a folder, prints whether it could, and waits; with "fork" it has a child.
+#: Program that tries to lock a folder, prints True if it could, and waits. With "fork", it also
+#: starts a child process.
 HOLDS = """
 import os, sys
 sys.argv[0] = "-m"  # fairseq is not imported for commands of ours

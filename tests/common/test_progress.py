@@ -13,7 +13,7 @@ import diverse_mha
 from diverse_mha.common import progress
 
 
-def test_without_terminal_lines_are_periodic(monkeypatch, capsys):
+def test_without_a_terminal_progress_lines_are_periodic(monkeypatch, capsys):
     assert list(progress.with_progress("abc", "scoring", "batches")) == ["a", "b", "c"]
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(progress, "EVERY", 0.0)
@@ -47,7 +47,7 @@ BARS = {
 def test_bar_is_drawn_on_a_terminal_without_a_size(monkeypatch, bar):
     diverse_mha.register()
     monkeypatch.setattr(progress_bar.logger, "level", logging.INFO)
-    reader, writer = pty.openpty()  # with 0 columns and lines
+    reader, writer = pty.openpty()  # a terminal that reports 0 columns and 0 lines
     with os.fdopen(writer, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
         assert list(bar(list("abc"))) == ["a", "b", "c"]

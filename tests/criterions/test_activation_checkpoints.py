@@ -1,4 +1,4 @@
-"""Activation checkpointing keeps dropped heads and head states."""
+"""Activation checkpointing recomputes the same dropped heads and head states."""
 
 import pytest
 import torch

@@ -29,7 +29,7 @@ def inputs(rows=(3, 7), width=6, words=11, dtype=torch.float64):
 
 @pytest.fixture(params=["cpu", "gpu"])
 def loss_of(request):
-    """Return the loss, computed as on a CPU or as on a GPU, where the host must not wait."""
+    """The fused loss as on a CPU, and as on a GPU, where the host must not wait for the device."""
     return functools.partial(fused_label_smoothed_loss, may_wait=request.param == "cpu")
 
 
@@ -100,7 +100,7 @@ def test_half_precision_is_near_float32(dtype, loss_of):
         torch.testing.assert_close(got.float(), want, rtol=5e-2, atol=5e-2)
 
 
-def test_float16_holds_more_words_than_its_largest_number(loss_of):
+def test_float16_gradients_are_accurate_for_a_vocabulary_beyond_its_range(loss_of):
     """The sum of a uniform distribution before normalisation is the vocabulary size."""
     features, weight, target = inputs(words=80_000)
     found = []
@@ -114,7 +114,7 @@ def test_float16_holds_more_words_than_its_largest_number(loss_of):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_sums_a_large_batch_as_well_as_fairseq(dtype):
-    """Half of the targets are one word, in whose large sum small summands must not be lost."""
+    """Half of the targets are one word: its gradient is a sum that must not lose small summands."""
     features, weight, target = inputs(rows=(128, 256), width=32, words=300)
     target[:, ::2] = 5
     weight = weight.detach() * 32**-0.5
@@ -147,7 +147,7 @@ def test_a_loss_scale_may_exceed_the_range_of_half_precision(loss_of):
 
 
 def assert_same(fused, plain):
-    """Compare what ``run`` gives."""
+    """Assert that two results of ``run`` are equal: loss, sample size, log and gradients."""
     # fairseq's log-softmax is always in float32
     torch.testing.assert_close(fused[0].reshape(()).float(), plain[0].reshape(()).float())
     assert fused[1] == plain[1] and fused[2].keys() == plain[2].keys()
@@ -179,19 +179,22 @@ SOFTMAXES = {
     "untied": {name: value for name, value in UNTIED.items() if "input" not in name},
     "dropout": {**ADAPTIVE, "adaptive_softmax_dropout": 0.3},
     "narrow": {**UNTIED, "decoder_output_dim": 8},
-    "a band of one word": {**UNTIED, "adaptive_softmax_cutoff": "5,6"},
-    "one band": {**UNTIED, "adaptive_input_cutoff": "10", "adaptive_softmax_cutoff": "10"},
+    "a cluster of one word": {**UNTIED, "adaptive_softmax_cutoff": "5,6"},
+    "one cluster": {**UNTIED, "adaptive_input_cutoff": "10", "adaptive_softmax_cutoff": "10"},
 }
 
 
 @pytest.mark.parametrize("case", SOFTMAXES)
 def test_an_adaptive_softmax_has_the_same_loss_and_gradients_fused_or_not(case):
-    """With targets of the head only, of every cluster, and one that fairseq leaves out."""
+    """Targets are in all clusters, or in the head only.
+
+    One target's index in its cluster is that of padding, so fairseq ignores it.
+    """
     model, batch = build_lm(**SOFTMAXES[case]).double().train(), lm_batch()
     softmax = model.decoder.adaptive_softmax
     first = softmax.cutoff[0]
     targets = batch["target"], torch.full_like(batch["target"], first - 1)
-    assert (targets[0] == first + PAD).any() or case == "one band"
+    assert (targets[0] == first + PAD).any() or case == "one cluster"
     for target in targets:
         batch["target"], results = target, []
         for how in ("auto", "stock"):

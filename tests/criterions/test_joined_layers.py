@@ -57,7 +57,7 @@ def test_losses_and_gradients_equal_those_of_separate_layers(case, options, monk
 
 @pytest.mark.parametrize("name", ["disagreement", "orthogonality", "hsic"])
 def test_more_layers_start_no_more_operations(name, monkeypatch):
-    """Attention weights need further operations in every layer, so they are left out."""
+    """Position disagreement is left out: attention weights need operations in every layer."""
     options = {**TERMS[name], "disagreement": "subspace,output"} if "dis" in name else TERMS[name]
 
     def started(layers):
@@ -72,7 +72,7 @@ def test_more_layers_start_no_more_operations(name, monkeypatch):
     alone = started(5) - started(2)
     as_on_a_gpu(monkeypatch)
     joined = started(5) - started(2)
-    # Up to three states of a layer are copied, and their gradients back.
+    # Joining copies up to three head states of a layer, and their gradients.
     assert joined < 3 * 16 and alone > 3 * joined
 
 

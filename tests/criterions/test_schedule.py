@@ -15,7 +15,7 @@ TRAPEZOID = {"diversity_start": 2, "diversity_warmup_updates": 4, "diversity_end
 
 
 def test_the_factor_rises_and_falls_with_the_schedule():
-    """Zero for two updates, four up, four down, then zero."""
+    """The factor is 0 for two updates, rises for four, falls for four, and is 0 again."""
     schedule = Schedule(**TRAPEZOID)
     factors = [schedule.factor(n) for n in range(12)]
     assert factors == [0, 0, 0.25, 0.5, 0.75, 1, 1, 0.75, 0.5, 0.25, 0, 0]
@@ -40,7 +40,7 @@ def test_terms_are_weighted_by_the_factor(num_updates, factor):
     part, log = loss_and_log(model, num_updates, **HSIC, **TRAPEZOID)
     torch.testing.assert_close(part - plain, factor * (full - plain), rtol=1e-6, atol=0)
     assert log["term/hsic"] == everything["term/hsic"]  # the term is logged without the factor
-    # In bits, as the loss.
+    # It is logged in bits, as the loss is.
     bits = float(part - plain) / torch.log(torch.tensor(2.0)).item()
     assert log["term/diversity_loss"] == pytest.approx(bits, rel=1e-6)
 

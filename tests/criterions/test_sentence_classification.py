@@ -58,7 +58,7 @@ def test_accuracy_is_over_the_examples_of_all_workers():
     criterion.eval()
     parts = [toy_batch(seed=6, lengths=n) for n in ((5, 3), (4, 6, 2, 7, 3, 3))]
     logs = [criterion(model, part)[2] for part in parts]
-    assert logs[0].keys() == logs[1].keys()  # a worker may lack a group
+    assert logs[0].keys() == logs[1].keys()  # also if a worker has no example of a group
     summed = {key: sum(log[key] for log in logs) for key in logs[0]}
     assert criterion.logging_outputs_can_be_summed() is True
     assert reduced([summed]) == pytest.approx(reduced(logs), abs=1e-9)

@@ -256,7 +256,7 @@ def test_only_states_of_active_terms_are_requested():
     assert wanted(disagreement="output", hsic_weight=1.0) == ("outputs",)
 
 
-def test_states_are_requested_only_from_a_terms_components():
+def test_states_are_requested_only_from_components_of_a_term():
     """Attention that returns weights is slower."""
     term = criterion(disagreement="position", disagreement_on="encoder", hsic_weight=1e-7)
     expected = {"encoder": ("weights", "outputs"), "cross": ("outputs",), "decoder": ("outputs",)}
@@ -301,7 +301,7 @@ def test_an_adaptive_softmax_needs_the_adaptive_loss(options):
 
 @pytest.mark.parametrize("option", ["disagreement", "hsic_weight", "orthogonality_weight"])
 def test_a_model_with_one_head_is_refused(option):
-    """In any component of the term; without terms one head is allowed."""
+    """One head in any component of the term is refused. Without terms it is allowed."""
     value = "output" if option == "disagreement" else "1.0"
     one = build_ours(decoder_attention_heads=1)
     message = f"--{option.replace('_', '-')}: heads are .* cross .* --decoder-attention-heads 2 or"

@@ -25,7 +25,7 @@ class Server:
     Attributes:
         bin: Folder of the stand-ins, for ``PATH``.
         python: The stand-in for ``sys.executable``.
-        variables: Environment variables that they need.
+        variables: Environment variables that the stand-ins need.
     """
 
     def __init__(self, folder: Path):
@@ -35,7 +35,7 @@ class Server:
         self.variables = {"WARM_PYTHON": str(self._socket)}
 
     def start(self, owner: int) -> None:
-        """Start it unless it runs; it ends when the process ``owner`` does."""
+        """Start the server unless it runs. It ends when the process with id ``owner`` ends."""
         if self._socket.exists():
             return
         self.bin.mkdir(exist_ok=True)

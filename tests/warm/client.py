@@ -1,6 +1,6 @@
 """Asks the server to run a Python command. It imports little, so it starts at once.
 
-usage: python -IS client.py NAME [words], where NAME is python or an installed command
+usage: python -IS client.py NAME [arguments], where NAME is python or an installed command
 """
 
 import os
@@ -17,12 +17,12 @@ def known(words: list[str]) -> bool:
     while words[:1] == ["-W"]:
         words = words[2:]
     if len(words) > 1 and words[0] == "-m":
-        return not words[1].startswith("subword_nmt")  # it reopens standard streams
+        return not words[1].startswith("subword_nmt")  # which reopens standard streams
     return bool(words) and words[0].endswith(".py")
 
 
 def run(words: list[str]) -> int:
-    """Send the command and its state to the server; return its exit code."""
+    """Send the command, its folder and its environment to the server; return its exit code."""
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(os.environ["WARM_PYTHON"])
         state = repr((words, os.getcwd(), dict(os.environ))).encode("utf-8", "surrogateescape")

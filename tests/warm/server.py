@@ -1,6 +1,7 @@
 """Runs Python commands in forked processes, after importing large libraries once.
 
-usage: python server.py SOCKET PYTHON PROCESS; it ends when that process does
+usage: python server.py SOCKET PYTHON PROCESS
+It ends when the process with the id PROCESS ends.
 """
 
 import ast
@@ -24,7 +25,7 @@ INSTALLED = [path for path in sys.path if path != os.path.dirname(os.path.abspat
 
 
 class Fairseq:
-    """Importer of fairseq from memory, which also sets up fairseq's logging as an import does."""
+    """Import hook that takes fairseq from memory, and sets up logging as fairseq's import does."""
 
     def __init__(self):
         import fairseq.checkpoint_utils
@@ -68,7 +69,7 @@ def import_libraries() -> None:
 
 
 def serve(address: str, python: str, process: str) -> None:
-    """Run commands until a process ends, then wait for the last of them."""
+    """Run commands until the process with the id ``process`` ends; then wait for those running."""
     owner = os.pidfd_open(int(process))
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
@@ -86,7 +87,10 @@ def serve(address: str, python: str, process: str) -> None:
 
 
 def reap(options: int) -> None:
-    """Wait for finished processes or for all, so their time counts as that of the tests."""
+    """Wait for child processes, so that their processor time counts as the tests'.
+
+    ``options``: ``os.WNOHANG`` for finished processes only, or 0 for all.
+    """
     try:
         while os.waitpid(-1, options)[0]:
             pass
@@ -95,7 +99,7 @@ def reap(options: int) -> None:
 
 
 def answer(connection: socket.socket, python: str) -> None:
-    """Run the command in a child and report its exit code; does not return."""
+    """Run the command in a child process, send its exit code, and exit."""
     size, streams, _, _ = socket.recv_fds(connection, 8, 3)
     state = b""
     while len(state) < int.from_bytes(size, "big"):
@@ -131,7 +135,7 @@ def become(words: list[str]) -> int:
         warnings.simplefilter(action, getattr(builtins, category))
         words = words[2:]
     module = words[0] == "-m"
-    sys.argv = ["-m", *words[2:]] if module else words  # runpy puts the file's name there
+    sys.argv = ["-m", *words[2:]] if module else words  # runpy replaces -m by the file's name
     first = os.getcwd() if module else os.path.dirname(os.path.abspath(words[0]))
     search = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if not os.environ.get("PYTHONSAFEPATH"):
