@@ -24,7 +24,7 @@ WORDS = {
 
 
 def sentence(language, number):
-    """Return a sentence of a language with a number; deterministic."""
+    """Return a sentence that ends in the number, the same in every call."""
     chance = random.Random(f"{language} {number}")
     words = chance.choices(WORDS[language], k=chance.randint(4, 7))
     if language == "zh":
@@ -33,13 +33,13 @@ def sentence(language, number):
 
 
 def numbers(path):
-    """Return the numbers in the lines of a file, which may be in subwords."""
+    """Return the number of each sentence in a file. The file may be split into subwords."""
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     return [int("".join(re.findall(r"\d", line))) for line in lines]
 
 
 def text(language, start, count):
-    """Return the lines of a plain file."""
+    """Return plain text of ``count`` sentences, numbered from ``start``."""
     return "".join(f"{sentence(language, start + n)}\n" for n in range(count))
 
 
@@ -78,7 +78,11 @@ def ted_train(language, start, count):
 
 
 def both(stems, languages, make, count, end=""):
-    """Return two parallel files of an archive for each stem."""
+    """Return two parallel files of an archive for each stem.
+
+    A file's path is mapped to the function that makes it, its language, its number of sentences
+    and its stem. ``end``: suffix after the language.
+    """
     return {
         f"{stem}.{language}{end}": (make, language, count, stem)
         for stem in ([stems] if isinstance(stems, str) else stems)
@@ -205,7 +209,7 @@ def write_archive(path, files):
 def publish(corpus, folder):
     """Write the miniature archives of a corpus into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    stems = {}  # parallel files share their numbers
+    stems = {}  # files with the same stem are parallel: their sentences have the same numbers
     for archive, files in ARCHIVES[corpus].items():
         contents = {}
         for name, (make, language, count, stem) in files.items():

@@ -13,7 +13,10 @@ from tests import warm
 
 
 def environment(real: bool = False) -> dict[str, str]:
-    """Return the environment of a script. With ``real`` its Python commands are not forked."""
+    """Return the environment of a script.
+
+    With ``real``, its Python commands start in new processes instead of the warm server.
+    """
     python = {"DIVERSE_MHA_PYTHON": sys.executable}
     if not real:
         server = warm.server()

@@ -38,7 +38,7 @@ def test_gold_alignments_link_words_of_the_same_stem(pairs, tmp_path):
     assert first == " ".join(f"{i}-{j}" for i, j in pairs[0].links)
 
 
-def test_one_side_is_text_and_labelled_sentences_with_punctuation_as_words(tmp_path):
+def test_text_and_labelled_corpora_are_the_tokenised_qorun_sentences(tmp_path):
     pairs = [pair.qorun for pair in sentence_pairs(44, 1)]
     for form in ("text", "labelled"):
         write_sentences(tmp_path / form, form, pairs=40, seed=1)

@@ -25,7 +25,11 @@ echo "got $got"
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves ``data`` under every path and records requests; can cut off, ignore ranges, fail."""
+    """Serves ``data`` under every path except ``/missing``, and records the requested ranges.
+
+    ``cuts``: number of bytes after which each of the next responses ends. ``ranges``: False if
+    the server ignores requested ranges.
+    """
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -80,7 +84,7 @@ def part(tmp_path):
 
 
 def call(folder, *words, before="", refuses=False):
-    """Call a function of the scripts as a step does; return its output."""
+    """Call a function of common.sh as a step does; return its output, or its error if refused."""
     done = subprocess.run(
         ["bash", "-c", CALL.replace("exec 3", f"{before}\nexec 3"), "prepare-x.sh", *words],
         cwd=folder, env=environment(real=True), capture_output=True, text=True,
@@ -126,7 +130,7 @@ def test_next_run_resumes_a_partial_download(server, tmp_path, part):
 @pytest.mark.parametrize("ranges", [True, False])
 @pytest.mark.parametrize("left", [DATA, b"x" * 1000, b"x" * (len(DATA) + 1)])
 def test_partial_files_are_verified_or_discarded(server, tmp_path, part, ranges, left):
-    """The file may have changed since, or the server may not resume downloads."""
+    """The file on the server may have changed, or the server may not support ranges."""
     server.ranges = ranges
     part.write_bytes(left)
     call(tmp_path, "fetch", "file", sha256(), server.url())
@@ -159,7 +163,7 @@ def test_a_missing_checksum_is_logged(server, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["t.txt.gz", "t.txt"])
-def test_files_in_a_folder_may_be_plain_or_packed(tmp_path, name):
+def test_files_in_a_folder_may_be_plain_or_gzipped(tmp_path, name):
     text = b"eins\nzwei\n"
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)

@@ -43,8 +43,11 @@ def test_generated_pairs_have_the_relation_of_their_label():
     assert {line[0] for line in first} == set(RELATIONS)
 
 
-def test_pair_frequencies_follow_the_procedure():
-    """A bare variable: 5/9 * 2/3. A limit below 2 gives a variable, negated in 1/3 of cases."""
+def test_frequencies_of_formulas_follow_the_procedure():
+    """A formula is a bare variable with probability 5/9 * 2/3.
+
+    With a limit below 2 it is a variable, negated with probability 1/3.
+    """
     generator, count = random.Random(2), 20_000
     sides = [grow(generator, "abcd").text for _ in range(count)]
     bare = sum(side in VARIABLES for side in sides) / count
@@ -53,7 +56,8 @@ def test_pair_frequencies_follow_the_procedure():
     assert negated == pytest.approx(1 / 3, abs=0.015)
     short = [grow(generator, "ab", limit=1).text for _ in range(2000)]
     assert set(short) == {"a", "b", "( not a )", "( not b )"}
-    # Limits are 12, 6, 3, 1: at most three levels of and/or, hence eight variables.
+    # The limit falls from 12 to 6, 3 and 1, so there are at most three levels of and/or and
+    # eight variables.
     assert max(sum(token in VARIABLES for token in side.split()) for side in sides) == 8
 
 

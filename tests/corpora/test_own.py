@@ -1,4 +1,4 @@
-"""Preparation of your own corpus, also with the rules of an earlier one."""
+"""Preparation of a user's own corpus, also with the rules of an earlier corpus (``--like``)."""
 
 import gzip
 import json
@@ -185,7 +185,7 @@ def test_gzipped_text_gives_the_same_corpus(text, tmp_path):
     assert "text has no train.de; put it there, plain or packed as train.de.gz" in said
 
 
-def test_other_languages_make_another_corpus(text, tmp_path):
+def test_other_languages_need_another_folder_or_force(text, tmp_path):
     words = [*WORDS, "--target", "en", "--merges", "40"]
     run("own", *words, "--source", "de", cwd=tmp_path)
     for split in SPLITS:

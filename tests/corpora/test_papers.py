@@ -56,7 +56,7 @@ def test_unpublished_files_are_refused(name, tmp_path):
 
 
 def test_official_sets_have_the_published_number_of_lines(tmp_path, scripts):
-    """Instead of a checksum, which is not known for their archive."""
+    """Their lines are counted, because no checksum of their archive is known."""
     publish("un-ru-en", tmp_path / "mini")
     script = scripts / "data-prep/prepare-un-ru-en.sh"
     text = script.read_text()

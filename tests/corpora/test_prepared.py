@@ -15,7 +15,7 @@ NOTE = OWN | {"normalise": True}
 
 @pytest.fixture
 def folder(tmp_path):
-    """A data folder of data-prep with merges."""
+    """A data folder as made by the scripts of data-prep/, with BPE merges."""
     for name in ("bin", "bpe"):
         (tmp_path / name).mkdir()
     text = tmp_path / "text"

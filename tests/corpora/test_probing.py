@@ -36,7 +36,7 @@ def test_published_file_is_binarised(tmp_path):
         "a",
         "b",
         "c",
-    ]  # most frequent first, without rare and special words
+    ]  # most frequent first, without rare words and special tokens
     assert labels.symbols[4:] == ["O", "I"]
     train = data_utils.load_indexed_dataset(str(folder / "input0/train"))
     assert [words.string(train[i]) for i in range(3)] == ["b a c", "a b c <unk>", "a a <unk>"]

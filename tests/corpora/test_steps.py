@@ -48,14 +48,14 @@ def there(folder):
 
 
 def test_finished_steps_are_skipped_with_a_note(script, tmp_path):
-    first = ["[1/2] first: wrote 1 ", "[2/2] second: wrote 2"]  # with their time
+    first = ["[1/2] first: wrote 1 ", "[2/2] second: wrote 2"]  # followed by the time
     assert [line[:21] for line in script()] == first
     assert script()[1] == "[2/2] second: wrote 2 (already done)"
     assert there(tmp_path) == ["one", "two"]
 
 
 def test_another_finished_corpus_is_replaced_by_force_only(script, tmp_path):
-    """Also if an intermediate folder was removed to save space."""
+    """This also holds if an intermediate folder was removed to save space."""
     script()
     for gone in ("", "one"):
         if gone:
@@ -96,7 +96,7 @@ def test_leftovers_of_a_killed_run_are_removed_and_damage_repaired(script, tmp_p
 
 
 def test_steps_of_another_corpus_are_not_reused(script, tmp_path):
-    """Even if its options are the same."""
+    """They are not reused even if both corpora have the same options."""
     script()
     (tmp_path / "out/two").rename(tmp_path / "elsewhere")
     (tmp_path / "data-prep/prepare-other.sh").write_text(SCRIPT.format(root=ROOT))
@@ -104,7 +104,7 @@ def test_steps_of_another_corpus_are_not_reused(script, tmp_path):
     assert "(already done)" not in other
     said = script(refuses=True)
     assert said.startswith("error: out holds another prepared corpus (other); give another --out")
-    for name in ("one", "two"):  # an old version did not note the corpus
+    for name in ("one", "two"):  # stamps of older versions do not name the corpus
         stamp = tmp_path / f"out/{name}/stamp"
         stamp.write_text(stamp.read_text().replace("corpus: other\n", ""))
     assert "".join(script()).count("(already done)") == 2
@@ -157,8 +157,8 @@ def wait_for(path: Path, process):
     assert path.exists()
 
 
-def test_the_demo_corpus(tmp_path):
-    """Its bytes are fixed (else raise demo.VERSION), and a new option repeats the right steps."""
+def test_the_demo_corpus_keeps_its_bytes_and_repeats_only_changed_steps(tmp_path):
+    """If the bytes change, raise demo.VERSION."""
     words = ["--pairs", "500", "--merges", "200", "--out", "my data/demo"]
     said = run("demo", *words, cwd=tmp_path).stdout.splitlines()
     assert said[-1] == "ready: fairseq-train 'my data/demo/bin'"

@@ -10,7 +10,7 @@ from diverse_mha.corpora.text import make_detokeniser, make_tokeniser, read_line
 
 
 def test_only_newlines_end_lines(tmp_path):
-    r"""Not \x85, \u2028 and \r, which occur within lines of crawled text."""
+    r"""Lines do not end at \x85, \u2028 and \r, which occur within lines of crawled text."""
     path = tmp_path / "text"
     path.write_bytes("a\x85b\u2028c\rd\x0ce\r\nf".encode())
     assert list(read_lines(path)) == ["a\x85b\u2028c\rd\x0ce", "f"]
@@ -60,5 +60,5 @@ def test_words_are_segmented_and_special_characters_escaped(tmp_path, monkeypatc
     assert tokenise("我来到北京清华大学。") == "我 来到 北京 清华大学 。"
     assert tokenise(" UN\t& 2017 年 [1] ") == "UN &amp; 2017 年 &#91; 1 &#93;"
     assert tokenise("") == ""
-    assert list(tmp_path.iterdir()) == []  # there is no cache that another user could replace
+    assert list(tmp_path.iterdir()) == []  # no cache is written, which others could replace
     assert capfd.readouterr() == ("", "")

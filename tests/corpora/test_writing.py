@@ -1,4 +1,4 @@
-"""Text in any script survives preparation unchanged."""
+"""Text in any writing system survives preparation unchanged."""
 
 import unicodedata
 from pathlib import Path
@@ -21,7 +21,7 @@ WHOLE_IN_MOSES = {"Arabic": "ar", "Korean": "ko", "Japanese": "ja", "Chinese": "
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A corpus of all scripts, prepared with default options."""
+    """A corpus with sentences in all writing systems, prepared with default options."""
     place = tmp_path_factory.mktemp("writing")
     (place / "text").mkdir()
     lines = [line for lines in SENTENCES.values() for line in lines]

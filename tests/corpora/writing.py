@@ -1,6 +1,7 @@
-"""Sentences in many scripts, some of whose words Moses' tokeniser splits.
+"""Sentences in many writing systems, with characters that preparation easily loses.
 
-They have characters that are easily lost: combining marks, joiners and soft hyphens.
+These are combining marks, joiners and soft hyphens. In most of the languages, Moses' tokeniser
+splits words at such characters.
 """
 
 import unicodedata

@@ -20,7 +20,7 @@ def sentences(count: int, seed: int) -> list[list[str]]:
 
 
 def write(folder: Path) -> None:
-    """Fill the folder."""
+    """Write all stand-ins into the folder."""
     publish("iwslt14", folder)
     (folder / "ptb").mkdir()
     for seed, (split, count) in enumerate(PAIRS.items()):

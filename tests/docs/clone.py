@@ -12,9 +12,9 @@ from tests.corpora.scripts import unchecked
 from tests.docs import archives, table
 from tests.docs.blocks import ROOT, Command
 
-SECONDS = 300  # for one command
+SECONDS = 300  # time limit of a command
 ASSIGNMENT = re.compile(r'\w+=("[^"]*"|\S*)')
-# .venv is activated; there is no network and no GPU, and pip installs nothing.
+# Commands run without network and GPU, and pip installs nothing.
 SETTINGS = {
     "CUDA_VISIBLE_DEVICES": "",
     "OMP_NUM_THREADS": "1",
@@ -100,7 +100,8 @@ class World:
                 Clone.make(folder / "clone", folder / "archives")
 
     def _alone(self):
-        lock = open(self.folder / "lock", "w")  # noqa: SIM115 (closing it gives it back)
+        """Lock the folder against other test processes; closing the file releases the lock."""
+        lock = open(self.folder / "lock", "w")  # noqa: SIM115
         fcntl.flock(lock, fcntl.LOCK_EX)
         return lock
 
@@ -114,7 +115,10 @@ class World:
         return clone
 
     def _made(self, name: str) -> Path:
-        """Return a folder of the world, made with all that it depends on if it does not exist."""
+        """Return a folder with data or a model.
+
+        If it does not exist, make it and the folders before it in ``table.WORLD``.
+        """
         kept = next(key for key in table.WORLD if f"{name}/".startswith(f"{key}/"))
         world, last = Clone(self.folder / "clone"), list(table.WORLD).index(kept)
         stamps = [self.folder / f"made {needed.replace('/', ' ')}" for needed in table.WORLD]

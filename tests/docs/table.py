@@ -8,7 +8,7 @@ import re
 
 UPDATES = 3
 
-# Placeholders on all pages, and on single ones.
+# For each page, placeholders and the words that replace them. "": on all pages.
 PLACEHOLDERS = {
     "": {
         "CHECKPOINT": "runs/toy/checkpoint_best.pt",
@@ -34,7 +34,7 @@ PLACEHOLDERS = {
         "logic --scale small --seeds 1,2 --collect": "logic --scale small --seeds 1,2 --dry-run",
     },
 }
-# Shell variables that a page describes in words.
+# Values of shell variables that a page describes in words.
 VARIABLES = {
     "model": "coda",
     "method": "hsic",
@@ -56,7 +56,8 @@ SMALLER = " ".join(
 )
 BENCHMARK = "--shape tiny --batch-tokens 200 --rounds 3 --warm-up 1"
 
-# Pattern in a command, and what is appended to the command. Of a repeated option the last counts.
+# Patterns, and the options appended to commands that match. If an option is repeated, the last
+# one takes effect.
 SHORTER = [
     (
         r"^(\w+=\S+ )?(bash scripts/train\.sh --config|fairseq-hydra-train)",
@@ -70,7 +71,7 @@ SHORTER = [
     (r"^fairseq-train", OWN_OPTIONS),
     (r"^bash scripts/test\.sh$", "--version"),
     (r"^bash scripts/test\.sh .", "--collect-only -q"),
-    (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # a tenth of the figures
+    (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # fewer figures
     (r"^python examples/head_terms\.py", "2"),
     (r"^diverse-mha prune .*--curve", "--curve 0,0.5 --by random"),
     # After three updates a model does not end its sentences by itself.
@@ -93,7 +94,7 @@ INSTEAD = [
         r"^bash data-prep/prepare-ptb\.sh",
         "bash data-prep/prepare-own-text.sh --from archives/ptb --out data/ptb",
     ),
-    (r"(reproduce .*) --jobs \d+", r"\1"),  # without effect in a dry run
+    (r"(reproduce .*) --jobs \d+", r"\1"),  # has no effect in a dry run
     # Only rows of the smoke scale are finished; they come first on the page.
     (r"--scale small (.*--collect)", r"--scale smoke \1"),
 ]
@@ -107,7 +108,7 @@ WORLD = {
     "runs/toy": [
         f"{TOY}/toy",
         "bash scripts/evaluate.sh runs/toy/checkpoint_best.pt data/multi30k/bin --max-len-b 10",
-        # named as by reproduce
+        # reproduce gives the file this name
         "cp runs/toy/checkpoint_best.test.hyp.detok runs/toy/test.hyp.detok",
     ],
     "runs/h1": [f"{TOY}/h1 model.encoder_attention_heads=1 model.decoder_attention_heads=1"],
@@ -119,7 +120,7 @@ WORLD = {
         "for n in {0..12}; do cp data/logic/pairs/$n.tsv published/train$n; done",
     ],
 }
-# Page: its paths, and the folder of WORLD that each is linked to.
+# For each page, the paths that its commands read, and the folder of WORLD that each links to.
 MULTI30K = {"data/multi30k": "data/multi30k"}
 GIVEN = {
     "README.md": MULTI30K,

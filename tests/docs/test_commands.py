@@ -11,12 +11,12 @@ from tests.docs.options import spans, unknown
 from tests.recipes import composed
 
 PAGES = pages()
-# Reports of results. Their trainings and benchmarks are those of other pages.
+# Reports of results. Their commands may write outside runs/ and data/.
 REPORTS = ("docs/performance.md", "results/details.md")
 
 
 def tier(page: str):
-    """README is an integration test; the other pages are system tests."""
+    """Return the mark of a page's test: integration for README, system for other pages."""
     return pytest.mark.integration if page == "README.md" else pytest.mark.system
 
 
@@ -45,14 +45,14 @@ def test_commands_that_tests_cannot_run_use_existing_recipes_and_settings(comman
     else:
         scripts = [word for word in words if word.startswith(("scripts/", "data-prep/"))]
         assert all((ROOT / script).is_file() for script in scripts)
-        return  # bash has read it
+        return  # commands() has checked the syntax with bash
     assert (ROOT / f"configs/{name}.yaml").is_file(), command.place
-    # Values of a sweep are separated by commas; Hydra's plugins have other settings.
+    # Values of a sweep are separated by commas: check the first. Skip settings of Hydra itself.
     settings = [word.split(",")[0] for word in words if re.match(r"(?!hydra)[\w.]+=", word)]
     assert composed(name, *settings).task._name
 
 
-#: Also pages without blocks, but not the changelog, which names removed options.
+#: All pages, also those without commands, except the changelog, which names removed options.
 EVERY_PAGE = ["README.md", "CONTRIBUTING.md"] + [
     str(path.relative_to(ROOT))
     for folder in ("docs", "results")

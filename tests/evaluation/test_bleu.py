@@ -11,7 +11,7 @@ from diverse_mha.evaluation import bleu
 
 @pytest.fixture
 def no_japanese(monkeypatch):
-    """Hide sacreBLEU's Japanese tokeniser."""
+    """Hide sacreBLEU's Japanese tokeniser; return the end of the expected message."""
 
     def missing(*args, **options):
         raise RuntimeError("\nJapanese needs more.\nInstall it.\n\n    pip install x\n")
@@ -20,12 +20,12 @@ def no_japanese(monkeypatch):
     return r' here \(Japanese needs more.\); pip install "sacrebleu\[ja\]"'
 
 
-def test_language_that_sacrebleu_cannot_tokenise_is_refused_first(no_japanese):
+def test_language_that_sacrebleu_cannot_tokenise_is_refused(no_japanese):
     with pytest.raises(UserError, match=f"cannot tokenise jpn{no_japanese}"):
         bleu.check_scorer("jpn")
 
 
-def test_bleu_of_equal_text_and_computed_by_hand():
+def test_bleu_is_100_for_equal_text_and_equals_a_hand_computation():
     lines = ["the cat sat on the mat .", "a dog ran ."]
     plain = ["the cat sat on the mat.", "a dog ran."]
     scores = bleu.bleu_scores(lines, plain, lines, plain, target_lang="en")
@@ -62,8 +62,8 @@ def test_compounds_are_split_into_three_tokens():
     assert split("-x y-") == "-x y-", "a hyphen at an end is not a compound"
 
 
-def test_compound_split_bleu_by_hand():
-    """Split, 5 of 6, 4 of 5, 3 of 4 and 2 of 3 n-grams match."""
+def test_compound_split_bleu_equals_a_hand_computation():
+    """After splitting, 5 of 6 unigrams, 4 of 5 bigrams, 3 of 4 trigrams, 2 of 3 4-grams match."""
     hypothesis, reference = ["x b-c d e"], ["a b-c d e"]
     plain = bleu.bleu_scores(hypothesis, hypothesis, reference, reference, target_lang="en")
     both = bleu.bleu_scores(

@@ -19,7 +19,7 @@ SEARCH = Search(beam=3, lenpen=1.0, longest=9, max_tokens=100)
 
 
 def saved(options: dict) -> dict:
-    """Save a checkpoint as a training does."""
+    """Return a checkpoint with the keys that a training saves."""
     state = checkpoint("transformer_disagree", options)
     state["cfg"].common.user_dir = None
     history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
@@ -102,7 +102,7 @@ print(*engine.languages, *({{"torch", "fairseq"}} & sys.modules.keys()))
     assert done.stdout == ("a b\n" if not torch.cuda.is_available() else "a b torch\n"), done.stderr
 
 
-def test_a_record_without_languages_is_made_again(model, tmp_path):
+def test_engine_json_without_languages_is_written_again(model, tmp_path):
     opened(tmp_path)
     file = tmp_path / "model.ctranslate2" / "engine.json"
     whole = json.loads(file.read_text())
@@ -119,7 +119,7 @@ def test_a_language_model_is_refused_in_one_line(model, tmp_path, capsys):
     assert not capsys.readouterr().err
 
 
-def test_fairseq_does_what_ctranslate2_cannot(model, tmp_path, capsys):
+def test_fairseq_searches_where_ctranslate2_cannot(model, tmp_path, capsys):
     state = saved(SMALL | {"logits": "residual"})
     torch.save(state, tmp_path / "sum.pt")
     (tmp_path / "taken.ctranslate2").mkdir()

@@ -106,7 +106,7 @@ def test_lowercasing_is_read_from_corpus_json(tmp_path, lowercase):
 def test_corpus_json_determines_text_settings(
     tmp_path, monkeypatch, capsys, kind, undone, tokeniser
 ):
-    """Not the dictionary, and not the plain text."""
+    """Neither the dictionary nor the plain text determines them."""
     data = binarised(tmp_path / "bin", ["\u2581 9", "lo@@ 2"])
     note = NOTE | {"subwords": kind, "tokeniser": tokeniser}
     (data / "corpus.json").write_text(json.dumps(note))

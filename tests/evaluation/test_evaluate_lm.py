@@ -12,13 +12,13 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation import evaluate_lm as evaluate_lm
 
 WORDS = 12
-LINES = [[4, 5, 6, 7, 2], [8, 9, 2], [10, 11, 12, 13, 14, 15, 4, 2]]  # 2 is the end of a line
+LINES = [[4, 5, 6, 7, 2], [8, 9, 2], [10, 11, 12, 13, 14, 15, 4, 2]]  # 2 is </s>
 TASK = {"_name": "language_modeling", "tokens_per_sample": 16, "sample_break_mode": "none"}
 
 
 @pytest.fixture
 def data(tmp_path):
-    """Binarised text of three lines: 16 tokens including line ends."""
+    """Binarised text of three lines: 16 tokens including </s>."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "dict.txt").write_text("".join(f"w{i} 1\n" for i in range(WORDS)))
@@ -44,7 +44,10 @@ def checkpoint(tmp_path):
 
 @pytest.fixture
 def scored(monkeypatch):
-    """Arguments of fairseq-eval-lm, replaced by a stand-in with a loss of 3 bits over 16 tokens."""
+    """Replace fairseq-eval-lm by a stand-in: a loss of 3 bits over 16 tokens.
+
+    Return the list that records its arguments.
+    """
     calls = []
 
     def score(inputs, *rest):

@@ -31,7 +31,7 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_averaging_and_search_are_the_recipes_unless_options_are_given(run, capsys):
+def test_averaging_and_search_follow_the_recipe_unless_options_are_given(run, capsys):
     words = [str(run), "bin", "--lenpen", "1.5"]
     args, inputs = parse_with_fairseqs(build_parser(), words, {})
     assert inputs.checkpoint == str(run / "averaged.pt")

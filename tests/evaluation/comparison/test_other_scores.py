@@ -43,7 +43,7 @@ def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys
     paired = stats.ttest_rel(*values.values()).pvalue
     assert found["difference"]["p"] == pytest.approx(paired) and found["over_seeds"] is None
     assert f"By seed ({measure}): " in capsys.readouterr().out
-    # Files without a seed in their names share no seeds.
+    # Files without a seed in their names share no seeds, so the test is unpaired.
     for number, run in enumerate(run for group in given for run in group):
         (tmp_path / f"{number}.json").write_text(Path(run, "checkpoint_best.test.json").read_text())
     given = [[f"x={tmp_path}/0.json"], [f"y={tmp_path}/3.json"]]

@@ -29,7 +29,7 @@ def test_welch_equals_scipy():
     assert found.degrees == pytest.approx(expected.df)
 
 
-def test_two_systems_with_the_same_seeds_equal_scipys_paired_t():
+def test_two_systems_with_shared_seeds_are_compared_by_paired_t_as_in_scipy():
     rows = {1: 31.2, 2: 30.4, 3: 31.9, 4: 33.0}, {2: 31.3, 1: 31.6, 3: 31.8}
     (found,) = by_rows_and_seeds(rows)
     expected = stats.ttest_rel([31.6, 31.3, 31.8], [31.2, 30.4, 31.9])

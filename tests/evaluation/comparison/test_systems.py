@@ -56,7 +56,7 @@ def compare(folder, *words):
     return json.loads((folder / "out.json").read_text())["systems"]
 
 
-def test_means_intervals_and_tests(folder, capsys):
+def test_table_has_means_intervals_and_significance_tests(folder, capsys):
     words = both(folder)
     first, *more = runs(folder, "same")
     words += ["--system", f"no change={first}", *more]
@@ -162,7 +162,7 @@ def refused(folder, words, message):
         ("--baseline BASE BASE --system GOOD", "is twice in base; name it once"),
     ],
 )
-def test_invalid_arguments_give_one_line(folder, words, message):
+def test_invalid_arguments_are_reported_in_one_line(folder, words, message):
     refused(folder, words, message)
 
 
@@ -185,7 +185,7 @@ def test_invalid_arguments_give_one_line(folder, words, message):
         ("runs/good.seed1.ab/result.json", '{"seed": ', "result.json: not readable as JSON"),
     ],
 )
-def test_invalid_files_give_one_line(folder, file, content, message):
+def test_invalid_files_are_reported_in_one_line(folder, file, content, message):
     (folder / file).unlink()
     if content is not None:
         (folder / file).write_text(content)
