@@ -46,7 +46,7 @@ def model(name, seed, layers=2, heads=4):
 
 
 def rows_of(table):
-    """What a figure of the papers would draw, with made-up numbers."""
+    """Return made-up numbers for all rows of a figure, in the form that ``figures.draw`` takes."""
     return [
         RowData(
             row.name,
@@ -85,7 +85,9 @@ def test_a_figure_is_drawn_and_its_points_are_written(key, tmp_path):
             assert min(picture.size) > 200
         assert path.stat().st_size < 100_000
         drawing = path.with_suffix(".svg").read_text()
-        assert drawing.startswith("<?xml") and "<!-- " in drawing  # texts are in comments
+        assert (
+            drawing.startswith("<?xml") and "<!-- " in drawing
+        )  # labels are paths; comments have their text
         assert "made up" in drawing, "the caption is drawn"
         points = [*csv.reader(io.StringIO(path.with_suffix(".points.csv").read_text()))]
         assert len(points) > 1 and len({len(line) for line in points}) == 1

@@ -23,10 +23,10 @@ def test_tables_share_runs_of_the_same_experiment():
     assert set(runs("li2018", "4")) <= set(first) and set(runs("li2018", "5")) <= set(first)
     # Aggregation of Table 5 is the row "1+2" of Table 4.
     assert set(runs("li2021", "4")) & set(runs("li2021", "5", "smoke"))
-    # At the small scale, one corpus replaces two of the papers', in either direction.
+    # At the small scale, one corpus replaces two corpora of the papers, in either direction.
     into = plan(Experiment("wmt14_en_de"), "small")
     assert into == plan(Experiment("iwslt17_de_en", reverse=True), "small")
-    # Base has 8 heads and this width.
+    # Size base has this embedding dimension and number of heads.
     base = plan(Experiment("iwslt17_de_en"), "paper")
     assert plan(Experiment("iwslt17_de_en", width=512, heads=8), "paper") == base
 
@@ -142,7 +142,7 @@ def test_a_validation_loss_of_nan_is_never_the_best():
 
 
 def test_the_last_of_equal_validations_is_the_best():
-    """For losses and for maximised scores, as fairseq chooses its best checkpoint."""
+    """Fairseq chooses its best checkpoint in the same way, for losses and for maximised scores."""
     scored = [{"loss": 6.818, "ppl": ppl} for ppl in (112.83, 112.81)] + [{"loss": 7.0, "ppl": 128}]
     assert best_validation(plan(Experiment("ptb"), "smoke"), scored) == scored[1]
     up = {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": True}

@@ -30,7 +30,7 @@ def test_models_of_equal_size_are_rehearsed_once():
     assert sorted(len(group) for _, group in shapes(n.run for n in needs[::3])) == [1, 3, 3, 3]
 
 
-def test_the_published_rehearsal_is_of_the_tables_models():
+def test_the_published_rehearsal_covers_models_of_the_tables():
     with (ROOT / "results/rehearsal.csv").open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     known = {
@@ -45,7 +45,7 @@ def test_the_published_rehearsal_is_of_the_tables_models():
             assert int(row["parameters"]) == pytest.approx(float(paper), rel=0.01)
 
 
-def test_a_rehearsal_goes_on_and_keeps_the_rows_of_other_tables(tmp_path, monkeypatch, capsys):
+def test_a_rehearsal_resumes_and_keeps_rows_of_other_tables(tmp_path, monkeypatch, capsys):
     seen = []
 
     def carry_out(run, out):

@@ -65,7 +65,7 @@ def test_commands_without_gpus_have_cpu_options(scale, capsys, monkeypatch):
     assert not any("--processes" in line for line in out)
 
 
-def test_zheng_et_al_average_checkpoints_and_split_compounds(capsys, monkeypatch):
+def test_commands_for_zheng_et_al_average_and_split_compounds(capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     reproduce("zheng2021", "2", "--scale", "paper", "--dry-run")
     lines = capsys.readouterr().out.splitlines()

@@ -1,4 +1,4 @@
-"""Tests of a study's rows against its baseline."""
+"""Significance tests of a study's rows against its baseline."""
 
 import random
 from dataclasses import replace
@@ -19,8 +19,8 @@ VALIDATION = (
     '{{"epoch": {0}, "valid_loss": "5", "valid_nll_loss": "{2}", "valid_ppl": "{1}", '
     '"valid_num_updates": "{0}00"}}\n'
 )
-LOSS = {"baseline": 2.0, "out": 2.5, "coda": 1.9}  # of the best checkpoint with seed 1
-RISE = {"baseline": 0.01, "out": 0.02, "coda": 0.01}  # from seed to seed
+LOSS = {"baseline": 2.0, "out": 2.5, "coda": 1.9}  # lowest validation loss with seed 1
+RISE = {"baseline": 0.01, "out": 0.02, "coda": 0.01}  # rise of that loss from seed to seed
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def test_averages_of_probing_tasks_are_means_of_their_rows():
             found[need.run] = {"scores": {"accuracy": {"subsets": {"test": value}}}}
     filled = fill(Results(surface, choices, Place(Path(), Path()), found, {}.get))
     assert filled[-1][1][0].ours == (86.0, 87.0) and filled[-1][1][0].paper == 96.69
-    for row in table.rows:  # the paper's means, to rounding
+    for row in table.rows:  # the paper's averages are means of its rows, up to rounding
         for column, cell in enumerate(row.cells if row.mean_of else ()):
             parts = [other.cells[column].paper for other in table.rows if other.name in row.mean_of]
             assert sum(parts) / len(parts) == pytest.approx(cell.paper, abs=0.02)

@@ -30,7 +30,7 @@ LOSS = {
 
 @pytest.fixture
 def started(monkeypatch):
-    """Names of started trainings, by a stand-in that writes a log with a loss."""
+    """Replace trainings by a stand-in that writes a log with a loss; return their names."""
     names = []
 
     def start(step, log, jobs):
@@ -127,7 +127,7 @@ def test_tuned_settings_of_another_table_are_refused(tmp_path):
             cli.run([*TABLE, "--tuned", str(file), "--out", str(tmp_path)])
 
 
-def test_a_key_of_a_rows_method_needs_no_group(tmp_path, started):
+def test_an_option_of_a_rows_method_is_tuned_without_its_group(tmp_path, started):
     words = [*TABLE, "--rows", "hsic", "--tune", "hsic_weight=1e-8,1e-7", "--out", str(tmp_path)]
     assert cli.run(words) == 0 and len(started) == 2
 

@@ -98,7 +98,10 @@ LINES = [line for lines in SENTENCES.values() for line in lines]
 
 @pytest.fixture
 def pieces(tmp_path):
-    """A data folder of raw text in all scripts."""
+    """SentencePiece pieces of raw text in all writing systems: one side of a corpus and its dict.
+
+    The folder ``tmp_path`` has the model and the dictionary.
+    """
     write_lines(tmp_path / "text", [unicodedata.normalize("NFC", line) for line in LINES])
     model = tmp_path / "sentencepiece.model"
     subwords.learn_pieces([tmp_path / "text"], model, 2000)

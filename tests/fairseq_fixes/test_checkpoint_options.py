@@ -39,7 +39,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_equals_eval_on_plain_values(text):
+def test_plain_values_are_evaluated_as_by_eval(text):
     found = evaluate_option(text)
     assert found == eval(text.strip())  # the reference; all texts are listed above
     assert type(found) is type(eval(text.strip()))

@@ -66,7 +66,7 @@ def test_complete_file_that_fails_to_load_is_not_called_truncated(tmp_path):
 
 @contextmanager
 def full_disk(size: int):
-    """Make writing beyond ``size`` bytes fail in this process."""
+    """Context manager: writing more than ``size`` bytes to a file fails in this process."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -111,7 +111,7 @@ def test_unrelated_errors_of_saving_keep_their_traceback(tmp_path):
 
 
 class Samples(FairseqDataset):
-    """Samples of one token."""
+    """Data set whose samples have one token each."""
 
     def __init__(self, count=10):
         self.count = count
@@ -135,7 +135,7 @@ class Samples(FairseqDataset):
 @pytest.mark.parametrize("task", ["translation", "exact_translation", "sentence_classification"])
 @pytest.mark.parametrize("count", [3, 8, 10])
 def test_all_examples_are_read_and_other_batches_unchanged(task, count):
-    """Fairseq's Trainer requests the training subset by a different call."""
+    """Fairseq's Trainer passes ``grouped_shuffling`` for the training subset only."""
     task = TASK_REGISTRY[task].__new__(TASK_REGISTRY[task])
     FairseqTask.__init__(task, None)
     settings = {"max_tokens": 100, "required_batch_size_multiple": 8}
@@ -317,7 +317,7 @@ def test_resumed_run_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(resuming, "check_same_run", lambda *words: compared.append(words[:3]) or [])
     checkpoint_utils.load_checkpoint(config, trainer)
     assert compared == [(last, saved, trainer.cfg)]
-    read[0] = "another.pt"  # another program, such as an evaluation
+    read[0] = "another.pt"  # read by another program, such as an evaluation
     checkpoint_utils.load_checkpoint(config, trainer)
     assert len(compared) == 1
 

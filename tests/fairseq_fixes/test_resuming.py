@@ -10,13 +10,13 @@ import torch
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 
-import diverse_mha  # noqa: F401  which mends fairseq's tasks
+import diverse_mha  # noqa: F401  patches fairseq's tasks
 from diverse_mha.fairseq_fixes.checkpoints import note_processes
 from diverse_mha.fairseq_fixes.resuming import resume_position
 
 
 class Numbers(FairseqDataset):
-    """A data set of numbers; a batch is a list of them."""
+    """A data set of the numbers from 0 to 23."""
 
     def __getitem__(self, index):
         return index

@@ -44,8 +44,8 @@ UNLIKE = {**LIKE, "disagreement_on": "encoder,decoder"}
 def test_resume_with_changed_options_is_refused(changed, named):
     path = "run/checkpoint_last-b.pt"
     now = {**SAVED, "criterion": {**TERMS_SAVED, "hsic_weight": 0, "newer": 5}, **changed}
-    check_same_run(path, SAVED, now, {"criterion": (), "model": ()})  # stock fairseq's
-    check_same_run(path, None, now, OWN)  # of before there were groups
+    check_same_run(path, SAVED, now, {"criterion": (), "model": ()})  # stock fairseq
+    check_same_run(path, None, now, OWN)  # a checkpoint of an old fairseq has no cfg
     if named is None:
         check_same_run(path, SAVED, now, OWN)
         return
@@ -61,8 +61,8 @@ def test_resume_without_the_terms_plugin_is_refused(off):
     begun["criterion"]["balance_weight"] = "0.5"
     with pytest.raises(UserError, match="--balance-weight 0.5, which is no longer registered"):
         check_same_run("run/checkpoint_last.pt", begun, now, OWN)
-    check_same_run("run/checkpoint_last.pt", begun, now, {"criterion": ()})  # stock fairseq's
-    now["criterion"]["_name"] = "another"  # whose options are others
+    check_same_run("run/checkpoint_last.pt", begun, now, {"criterion": ()})  # stock fairseq
+    now["criterion"]["_name"] = "another"  # another criterion has other options
     check_same_run("run/checkpoint_last.pt", begun, now, OWN)
 
 
@@ -118,7 +118,7 @@ ALIKE = {
 
 
 def changed(tmp_path, group, options, checkpoint=()):
-    """Return the options of a run, and those it is resumed with."""
+    """Return the saved options of a run, and changed options with which it is resumed."""
     now = RUN | {group: RUN[group] | dict(options)}
     now["checkpoint"] = now["checkpoint"] | dict(checkpoint)
     found = []

@@ -15,7 +15,7 @@ from tests.fairseq_fixes.training import training
 
 @pytest.fixture
 def run(tmp_path):
-    """A stand-in for the trainer of a run, and its epochs: 2 are complete."""
+    """A stand-in for a run's trainer, and its epoch iterator after 2 epochs."""
     config, trainer = training(tmp_path)
     trainer.cfg.checkpoint = config
     trainer.cfg.optimization.stop_time_hours = 0

@@ -18,9 +18,9 @@ MARKS = [
     pytest.mark.skipif(ON_GPU and not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 
-# |found - expected| / |expected|, Euclidean. The expected value is computed on the CPU in float64
-# from the same rounded inputs. A single rounding is 6e-8, 5e-4 or 4e-3; some tens of operations
-# follow each other.
+# Largest permitted |found - expected| / |expected| (Euclidean norms). Expected values are computed
+# on the CPU in float64 from the same rounded inputs. A single rounding error is 6e-8, 5e-4 or
+# 4e-3, and the errors of some tens of successive operations add up.
 TOLERANCE = {torch.float32: 5e-5, torch.float16: 5e-3, torch.bfloat16: 5e-2}
 DTYPES = list(TOLERANCE)
 
@@ -31,7 +31,7 @@ def name(dtype: torch.dtype) -> str:
 
 
 def to_device(value, device=DEVICE, dtype=None):
-    """Copy nested tensors or move a module to the device, floats also to a dtype."""
+    """Copy nested tensors, or move a module, to the device; convert floats to ``dtype``."""
     if isinstance(value, dict):
         return {key: to_device(item, device, dtype) for key, item in value.items()}
     if isinstance(value, list | tuple):

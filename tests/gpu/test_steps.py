@@ -28,7 +28,7 @@ SHAPE = {
 }
 # Operations whose output size depends on values, or whose output is on the host.
 WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "unique_dim", "_unique2", "equal"}
-# Waits on the CPU only.
+# Code in this file waits for tensors on the CPU only.
 CPU_ONLY = str(Path(cosine.__file__))
 
 
@@ -44,12 +44,12 @@ class Waits(TorchDispatchMode):
         by_mask = name in ("index", "index_put", "index_put_") and any(
             index is not None and index.dtype == torch.bool for index in args[1]
         )
-        if (name in WAITING or by_mask) and not _looks_at_the_device():
+        if (name in WAITING or by_mask) and not _in_cpu_only_code():
             self.found[name] += 1
         return function(*args, **(kwargs or {}))
 
 
-def _looks_at_the_device() -> bool:
+def _in_cpu_only_code() -> bool:
     own = (f.f_code.co_filename for f, _ in traceback.walk_stack(None))
     return next((name for name in own if "/diverse_mha/" in name), None) == CPU_ONLY
 

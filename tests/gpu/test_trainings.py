@@ -31,7 +31,7 @@ def train(words: list[str], deterministic: bool) -> None:
 
 
 def start(arch, data, folder, *more, deterministic=True) -> Child:
-    # One process by default, for any number of GPUs.
+    # By default, fairseq would start a process for each GPU.
     words = runs.words(arch, data, folder, "--distributed-world-size", 1, *more)
     if ON_GPU:
         words.remove("--cpu")

@@ -14,7 +14,7 @@ PAD = 1
 
 
 def marian(dropout: float = 0.0, heads: int = 4, **options):
-    """Encoder and decoder, with cross-attention."""
+    """Return a Marian model: encoder and decoder with cross-attention."""
     sizes = {
         f"{side}_{name}": value
         for side in ("encoder", "decoder")
@@ -29,7 +29,7 @@ def marian(dropout: float = 0.0, heads: int = 4, **options):
 
 
 def bert(dropout: float = 0.0, heads: int = 4, **options):
-    """Encoder only."""
+    """Return a BERT model: an encoder."""
     config = BertConfig(
         vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=heads,
         intermediate_size=16, max_position_embeddings=32, hidden_dropout_prob=dropout,
@@ -39,7 +39,7 @@ def bert(dropout: float = 0.0, heads: int = 4, **options):
 
 
 def llama(dropout: float = 0.0, heads: int = 4, **options):
-    """Decoder only, with two key-value groups for four query heads."""
+    """Return a Llama model: a decoder with half as many key-value heads as query heads."""
     config = LlamaConfig(
         vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=heads,
         num_key_value_heads=max(heads // 2, 1), intermediate_size=16, max_position_embeddings=32,

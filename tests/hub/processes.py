@@ -1,4 +1,7 @@
-"""A step of a trainer in several processes, started by torchrun; saves the log and parameters."""
+"""Program that torchrun starts in several processes: one training step with terms.
+
+The first process saves the log and the parameters. usage: python -m tests.hub.processes FOLDER
+"""
 
 import sys
 

@@ -31,9 +31,9 @@ _RETURNED = {
 
 
 def measure(name, model, inputs, components=None):
-    """Return the values of all terms (sums over components of means over layers) and a model.
+    """Return the values of all terms, the model's output, and the copy of the model that made it.
 
-    The model is a copy that gradients flow to.
+    A value is the mean over layers, summed over components. Gradients flow to the copy.
     """
     model = copy.deepcopy(model)
     model.set_attn_implementation("eager")

@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs/hub.md").read_text(encoding="utf-8")
 TRAINER, LOOP = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
 
 
-def test_the_pages_code_trains_with_terms(tmp_path):
+def test_trainer_code_of_the_page_trains_with_terms(tmp_path):
     data = rows("marian")
     space = {"model": build("marian"), "arguments": arguments(tmp_path), "data": data}
     space["stack"] = stack

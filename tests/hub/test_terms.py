@@ -64,7 +64,7 @@ def test_values_and_gradients_equal_those_of_eager_attention(name, base):
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_orthogonality_joins_the_summed_loss_of_a_batch(name):
+def test_orthogonality_is_added_once_to_the_summed_loss_of_a_batch(name):
     """By default the sum over layers is added once in a batch, for any number of labels."""
     model, inputs = build(name), batch(name)
     expected, *_ = reference.measure(name, model, inputs)
@@ -155,7 +155,7 @@ def test_padding_changes_no_term(name):
     assert heads.sample_size == other.sample_size == (inputs["labels"] != -100).sum()
 
 
-def test_left_padding_is_padding_too():
+def test_left_padding_gives_the_same_terms():
     model, inputs = build("llama"), batch("llama")
     moved = {key: x.roll(2, dims=1) for key, x in inputs.items()}
     keep = [1]  # only the padded sentence changes its positions
@@ -205,7 +205,7 @@ def implementations(model):
 
 @pytest.mark.parametrize("base", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", BUILDERS)
-def test_the_models_own_attention_is_restored(name, base):
+def test_the_attention_of_the_model_is_restored(name, base):
     model = build(name)
     model.set_attn_implementation(base)
     before = implementations(model)

@@ -139,7 +139,7 @@ def test_evaluation_has_neither_terms_nor_drophead(tmp_path):
     assert not {"cka", "diversity_loss"} & found.keys()
 
 
-def test_a_checkpoint_is_one_of_the_plain_model(tmp_path):
+def test_a_checkpoint_is_that_of_a_model_without_terms(tmp_path):
     model, data = build("marian").float(), rows("marian")
     with HeadTerms(model, drophead=0.5, **OPTIONS) as terms:
         run(model, data, tmp_path, terms, save_strategy="steps", save_steps=1)

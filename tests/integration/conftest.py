@@ -27,9 +27,9 @@ TRAIN = """
 
 
 def run(*command, check: bool = True, fresh: bool = False, **kwargs) -> subprocess.CompletedProcess:
-    """Run a Python module (first argument) and return what it printed.
+    """Run a Python module (first argument) with arguments; return the finished process.
 
-    It is forked from a process that has imported torch and fairseq, unless it is ``fresh``.
+    With ``fresh`` it runs in a new process, else in one that the warm server forks.
     """
     environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
     environment |= {} if fresh else warm.server().variables
@@ -48,7 +48,7 @@ def run(*command, check: bool = True, fresh: bool = False, **kwargs) -> subproce
 
 
 def train(data, save_dir, *options, **kwargs) -> subprocess.CompletedProcess:
-    """``fairseq-train`` of a tiny model; later options win."""
+    """Run ``fairseq-train`` with a tiny model. ``options`` replace the defaults in ``TRAIN``."""
     common = TRAIN.format(plugin=PLUGIN).split()
     return run("fairseq_cli.train", data, *common, "--save-dir", save_dir, *options, **kwargs)
 
@@ -90,9 +90,9 @@ TABLE = ["yun2021", "table-7", "--scale", "smoke", "--rows", "baseline", "--upda
 
 
 def fill_table(folder) -> None:
-    """Run ``reproduce`` with :data:`TABLE`, its output in ``log``; also prepare the demo corpus."""
+    """Run ``reproduce`` with :data:`TABLE`, write its output to ``log``, and prepare demo data."""
     done = run("diverse_mha.cli", "reproduce", *TABLE, "--out", folder)
     (folder / "log").write_text(done.stdout + done.stderr)
-    # Tests that share the folder would prepare it at the same time.
+    # Otherwise, tests that share the folder would prepare the corpus at the same time.
     _, *words = CORPORA["iwslt17_de_en"]["smoke"].prepare
     scripts.run("demo", *(word.replace(DATA, f"{folder}/smoke/data") for word in words), cwd=folder)

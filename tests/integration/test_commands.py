@@ -65,7 +65,7 @@ def test_generate_loads_an_averaged_checkpoint(trained, data, tmp_path):
 
 
 def reference_scores(checkpoint, data) -> list[float]:
-    """Log-probability (base 2) of every token of the test set's references."""
+    """Return the log-probability (base 2) of every token of the test set's references."""
     done = run(
         "fairseq_cli.generate", data, "--path", checkpoint, *USER_DIR, "--cpu",
         "--task", "exact_translation", "--score-reference",

@@ -133,7 +133,7 @@ def test_a_custom_projection_map_trains(data, tmp_path):
 
 @pytest.mark.integration
 def test_importing_the_plugin_from_another_package_registers_it(data, tmp_path):
-    """In a program that imports fairseq later, and as ``--user-dir``."""
+    """It is registered in a program that imports fairseq later, and as ``--user-dir``."""
     (tmp_path / "thirdpkg").mkdir()
     (tmp_path / "thirdpkg/__init__.py").write_text("import diverse_mha\n")
     (tmp_path / "thirdpkg/tool.py").write_text(

@@ -20,7 +20,7 @@ TRAIN = """
 --warmup-updates 2 --warmup-init-lr 1e-7 --max-update 20 --max-tokens 128 --num-workers 0
 --cpu --seed 3 --ddp-backend legacy_ddp --log-format simple --log-interval 1
 """
-# The options of the WikiText-103 recipe, shrunk.
+# The options of the WikiText-103 recipe, with small clusters.
 ADAPTIVE = """
 --arch transformer_lm_coda_wiki103 --criterion adaptive_loss_with_diversity
 --adaptive-input-cutoff 8,14 --adaptive-softmax-cutoff 8,14
@@ -64,7 +64,7 @@ def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tm
     )  # fmt: skip
     results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())
     assert results["perplexity"] == pytest.approx(float(found[1]), abs=0.01)
-    assert results["tokens"] == 13 * 9, "13 lines of 8 words, line ends counted"
+    assert results["tokens"] == 13 * 9, "13 lines of 8 words and </s>"
 
 
 @pytest.mark.parametrize("first", [(), ("--add-bos-token",)], ids=["", "bos"])

@@ -23,7 +23,7 @@ def pruned(trained, data, tmp_path_factory):
 
 
 def hypotheses(path, data, *options) -> list[str]:
-    """Hypotheses with their scores, by fairseq-generate."""
+    """Return the hypotheses of fairseq-generate with their scores."""
     command = ["fairseq_cli.generate", data, "--path", path, "--user-dir", PLUGIN, "--cpu"]
     said = run(*command, "--beam", 3, *options).stdout
     return sorted(re.findall(r"^H-\d+\t.*$", said, re.M))
@@ -31,7 +31,7 @@ def hypotheses(path, data, *options) -> list[str]:
 
 def test_removed_and_zeroed_heads_give_the_same_translations(pruned, data):
     folder, _ = pruned
-    options = ["--print-alignment", "hard"]  # from the mean of the remaining heads
+    options = ["--print-alignment", "hard"]  # computed from the mean of the remaining heads
     texts, scores = [], []
     for name in ("small", "zeroed"):
         lines = [x.split("\t") for x in hypotheses(folder / f"{name}.pt", data, *options)]

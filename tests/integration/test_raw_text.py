@@ -1,4 +1,4 @@
-"""Every command after training works with a corpus of raw text, the default for your own."""
+"""Every command after training accepts raw text, the default form of a user's own corpus."""
 
 import json
 import unicodedata
@@ -18,7 +18,7 @@ LINES = [line for lines in SENTENCES.values() for line in lines]
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A corpus with text in many scripts, and a barely trained model."""
+    """A corpus with text in many writing systems, and a barely trained model."""
     folder = tmp_path_factory.mktemp("raw")
     (folder / "text").mkdir()
     for split in ("train", "valid", "test"):

@@ -34,7 +34,7 @@ ON_CPU = ["++common.cpu=true", "++common.fp16=false", "++dataset.num_workers=0"]
 
 
 def settings(recipe: str, data) -> list[str]:
-    """Overrides with which a recipe trains a tiny model on tiny data."""
+    """Return overrides with which a recipe trains a tiny model on tiny data."""
     composed = compose(recipe, {}, {})
     task = composed["task"]["_name"]
     words = [f"task.data={data / FOLDERS[task]}", *ON_CPU]
@@ -53,7 +53,7 @@ def settings(recipe: str, data) -> list[str]:
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stand-in")
     miniature.write_all(folder)
-    classes = folder / "classification"  # of pairs, in groups
+    classes = folder / "classification"  # gets second sentences and groups by length
     shutil.copytree(classes / "input0", classes / "input1")
     shutil.copytree(classes / "label", classes / "length")
     return folder
@@ -104,7 +104,7 @@ def test_each_training_of_a_sweep_has_its_own_folder(data, tmp_path):
 
 
 def test_a_copy_outside_the_clone_trains_in_two_processes(data, tmp_path):
-    """By the shell script, the launcher and two workers."""
+    """The shell script starts the launcher, which starts two worker processes."""
     copy = tmp_path / "mine.yaml"
     content = yaml.safe_load((CONFIGS / "demo.yaml").read_text())
     content["checkpoint"]["save_dir"] = "new/run"

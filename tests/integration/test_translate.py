@@ -17,7 +17,7 @@ from tests.integration.conftest import PLUGIN, run, train
 
 pytestmark = pytest.mark.integration
 
-SOURCE = "raw/test.lm"  # of the demo corpus
+SOURCE = "raw/test.lm"  # in the folder of the demo corpus
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_plain_text_and_binarised_data_give_the_same_translations(prepared):
     options = ["--cpu", "--max-len-b", 20, "--beam", 3, "--output", prepared / "data.json"]
     run("diverse_mha.evaluation.evaluate", *given, *options)
     expected = (prepared / "data.hyp.detok").read_text().splitlines()
-    # In several buffers, with empty lines in between.
+    # Translate in several buffers, with an empty line after each sentence.
     lines = (prepared / SOURCE).read_text().splitlines()
     more = ["--beam", 3, "--buffer", 7, "--engine", "fairseq"]
     done = translate(prepared, "\n\n".join(lines), *more)
@@ -50,7 +50,7 @@ def test_plain_text_and_binarised_data_give_the_same_translations(prepared):
 
 
 def searched(said: str) -> list[tuple[list[str], list[str], float]]:
-    """Sources, translations and scores in the output of fairseq-generate, in order."""
+    """Return sources, translations and scores from fairseq-generate's output, in corpus order."""
     lines = {kind: re.findall(rf"^{kind}-(\d+)\t(.*)$", said, re.M) for kind in "SHP"}
     sources, found, scores = (dict(lines[kind]) for kind in "SHP")
     return [
@@ -103,7 +103,7 @@ def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared
         more = [] if name == "plain" else ["--alignment-head", name]
         command = ["diverse_mha.cli", "export", checkpoint, folder, "--format", "ctranslate2"]
         said = run(*command, *more).stdout
-    one = r"layer [12], (head [1-4]|average of the heads)$"  # not the head of the next step
+    one = r"layer [12], (head [1-4]|average of the heads)$"  # CTranslate2 has no next step
     assert re.search(rf"for CTranslate2, aligning by {one}", said.strip())
     lines = (prepared / SOURCE).read_text().splitlines()[:3]
     done = translate(prepared, "\n".join([*lines, ""]), "--alignments", "2.2")

@@ -48,12 +48,12 @@ def site(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def command(site, tmp_path):
-    """The installed ``diverse-mha``, forked and run in an empty folder."""
+    """Function that runs the installed ``diverse-mha`` on the warm server, in an empty folder."""
     module = [warm.server().python, "-m", "diverse_mha.cli"]
     return lambda *words, **kwargs: run(*module, *words, cwd=tmp_path, site=site, **kwargs)
 
 
-def test_commands_run_or_say_that_they_need_a_clone(command, site):
+def test_commands_run_or_report_that_they_need_a_clone(command, site):
     script = run(sys.executable, site / "bin/diverse-mha", "path", cwd=site, site=site)
     assert script.stdout.strip() == command("path").stdout.strip() == str(site / "diverse_mha")
     assert not (site / "diverse_mha/old.py").exists()

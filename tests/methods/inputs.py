@@ -6,7 +6,7 @@ EXACT = {"rtol": 1e-9, "atol": 1e-12}
 
 
 def vectors(bsz=3, num_heads=4, length=5, head_dim=6, scale=1.0, dtype=torch.float64, seed=0):
-    """Return (B, H, L, D), a view of (B, L, H, D) as in models."""
+    """Return random head vectors (B, H, L, D), a view of (B, L, H, D) as in models."""
     generator = torch.Generator().manual_seed(seed)
     shape = (bsz, length, num_heads, head_dim)
     x = torch.randn(shape, generator=generator, dtype=torch.float64)

@@ -29,7 +29,7 @@ def test_padding_is_never_read():
     assert not grad.masked_select(mask[:, None, :, None]).any()
 
 
-def test_rotation_scale_and_shift_of_a_head_change_nothing():
+def test_rotation_scale_and_shift_of_a_head_do_not_change_cka():
     x = vectors(dtype=torch.float32)
     turn, _ = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(1)))
     for scale in (1e-12, 1.0, 1e9):
@@ -59,7 +59,7 @@ def test_constant_heads_have_cka_0_and_finite_gradients():
     x[:, 0] = 0.7
     value, grad = value_and_grad(cka, x)
     both, _ = value_and_grad(cka, x[:, 1:])
-    torch.testing.assert_close(value, both / 3, **EXACT)  # one of three pairs varies
+    torch.testing.assert_close(value, both / 3, **EXACT)  # two of three pairs have CKA 0
     assert grad.isfinite().all()
     for nothing in (x[:, :1], x[:1, :, :1], x[:, :, :0], x * 0):
         value, grad = value_and_grad(cka, nothing)
@@ -68,7 +68,7 @@ def test_constant_heads_have_cka_0_and_finite_gradients():
 
 @pytest.mark.parametrize("positions", [32, 128, 512, 2048])
 def test_cka_of_independent_heads_is_high_with_few_positions(positions):
-    """About 1 / (1 + N / D), as in the docstring."""
+    """It is about 1 / (1 + N / D) for N positions and D dimensions, as ``cka`` documents."""
     generator = torch.Generator().manual_seed(positions)
     x = torch.randn(1, 8, positions, 32, generator=generator)
     assert float(cka(x)) == pytest.approx(1 / (1 + positions / 32), rel=0.05)

@@ -28,7 +28,7 @@ def attention(bsz=3, num_heads=4, tgt_len=5, src_len=6, key_padding_mask=None, s
 
 
 def of_heads(*lengths):
-    """Parametrise with numbers of heads and lengths; 16 heads only with the last length."""
+    """Return a decorator: numbers of heads and lengths; 16 heads only with the last lengths."""
     pairs = [(heads, some) for heads in (1, 2, 8) for some in lengths]
     return pytest.mark.parametrize("num_heads, lengths", [*pairs, (16, lengths[-1])])
 
@@ -58,7 +58,7 @@ def test_position_term_equals_the_double_sum(num_heads, reduction, lengths):
 
 
 @pytest.mark.parametrize("term", COSINE_TERMS)
-def test_permuted_views_and_large_inputs_take_the_same_values(term):
+def test_permuted_views_and_large_inputs_give_the_same_values(term):
     """Views (B, H, T, D) of (T, B, H*D), large enough for several chunks."""
     length, bsz, num_heads, head_dim = 64, 33, 8, 64
     flat = torch.randn(length, bsz, num_heads * head_dim, dtype=torch.float64)
@@ -107,7 +107,7 @@ def test_forms_of_the_position_term_equal_the_double_sum(form, reduction):
     assert torch.autograd.gradcheck(lambda w: position_disagreement(w, form=form), weights)
 
 
-def test_a_centred_term_of_a_head_does_not_depend_on_the_length_of_another():
+def test_the_scale_of_heads_does_not_change_a_centred_term():
     mask, x, form = padding([5, 2, 1], 5), vectors(), ("centred",)
     scale = torch.tensor([1e-9, 1.0, 1e9, 1e18], dtype=torch.float64)[None, :, None, None]
     torch.testing.assert_close(
@@ -119,7 +119,7 @@ def test_a_centred_term_of_a_head_does_not_depend_on_the_length_of_another():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("length", [3, 5, 7, 8192])
-def test_rounding_errors_of_a_mean_are_not_a_direction(length, dtype):
+def test_rounding_errors_of_centring_count_as_zero(length, dtype):
     """The mean of equal vectors differs from them by rounding."""
     x = vectors(bsz=1, length=1, dtype=dtype).expand(2, -1, length, -1)
     value, grad = value_and_grad(subspace_disagreement, x, form=("centred",))
@@ -135,11 +135,11 @@ def test_unknown_forms_are_refused():
         position_disagreement(attention(), form=("centred",))
 
 
-# Known by hand.
+# Values computed by hand.
 
 
 def test_scores_of_perpendicular_heads_match_the_paper():
-    """Table 4 has 0.882 = exp(-1/8) for terms that 8 heads were not trained with."""
+    """Li et al. 2018, Table 4: 0.882 = exp(-1/8) for 8 heads trained without the term."""
     x = torch.eye(8)[None, :, None, :].expand(2, -1, 4, -1)
     scores = disagreement_scores(values=x, outputs=x)
     assert set(scores) == {"subspace", "output"}

@@ -46,7 +46,7 @@ def test_a_mask_is_shared_by_a_batch_a_sentence_or_a_token(mask, draws, scale):
 
 
 def test_heads_are_dropped_independently_at_the_rate():
-    """The shares of dropped heads and pairs of 3,200 are within 5 standard deviations."""
+    """Of 3,200 heads, shares of dropped heads and pairs are within 5 standard deviations."""
     x = heads()
     zero = (drop_heads(x, RATE) == 0).all(dim=3).all(dim=2).double()  # (B, H)
     assert abs(zero.mean() - RATE) < 5 * (RATE * (1 - RATE) / zero.numel()) ** 0.5

@@ -15,13 +15,13 @@ def literal(x, mask=None, **options):
 @pytest.mark.parametrize("normalization", ["mean", "trace"])
 @pytest.mark.parametrize("num_heads", [2, 8])
 @pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3], [2, 0, 0]])
-def test_equals_the_traces_written_out(lengths, num_heads, normalization):
+def test_value_and_gradient_equal_the_traces(lengths, num_heads, normalization):
     mask = None if lengths is None else padding(lengths)
     x = vectors(num_heads=num_heads)
     assert_same(hsic, literal, x, mask, normalization=normalization)
 
 
-def test_positions_pick_the_samples():
+def test_given_positions_select_the_samples():
     x = vectors()
     positions = torch.tensor([7, 0, 14, 3])  # (sentence, place): (1,2), (0,0), (2,4), (0,3)
     mask = torch.ones(3, 5, dtype=torch.bool)
@@ -31,13 +31,16 @@ def test_positions_pick_the_samples():
     torch.testing.assert_close(picked, masked, **EXACT)
 
 
-# Known by hand.
+# Values computed by hand.
 
 
 @pytest.mark.parametrize("count", [3, 14])
 @pytest.mark.parametrize("normalization", ["mean", "trace"])
 def test_several_samples_give_the_mean_of_their_values(normalization, count):
-    """Computed by kernels if positions are fewer than dimensions, by products otherwise."""
+    """HSIC uses kernel matrices if there are fewer positions than dimensions.
+
+    Otherwise it uses products of the heads' features.
+    """
     x = torch.cat([vectors(seed=seed) for seed in range(4)])
     samples = torch.randperm(x.size(0) * x.size(2))[: 4 * count].view(4, count)
     options = {"normalization": normalization}
@@ -92,7 +95,8 @@ def test_nothing_is_drawn_in_validation_or_when_all_are_taken(training, samples)
     positions = sample_positions(mask, (3, 5), samples, training=training)
     assert torch.equal(torch.get_rng_state(), state)
     real = [0, 1, 2, 3, 4, 5, 6, 10]
-    # Positions in order of place: 0 5 10, 1 6, 2, 3, 4; every second is taken.
+    # Ordered by their place in the sentence, the real positions are 0 5 10, 1 6, 2, 3, 4. Every
+    # second one is taken.
     assert positions.tolist() == (real if samples >= 8 else [0, 10, 6, 3])
 
 
@@ -102,7 +106,7 @@ def test_without_a_mask_every_position_is_real():
 
 
 def test_validation_covers_all_places_of_sentences_of_one_length():
-    """Every 8th of 64 x 8 positions in order of sentences would always be the first place."""
+    """In the order of sentences, every 8th of 64 x 8 positions is the first of a sentence."""
     positions = sample_positions(None, (64, 8), 64, training=False)
     assert torch.bincount(positions % 8).tolist() == [8] * 8
     assert len(set((positions // 8).tolist())) == 8

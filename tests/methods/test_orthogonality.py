@@ -13,7 +13,7 @@ CONVERGED = {"method": "power", "iterations": 500}
 
 @pytest.mark.parametrize("num_heads,head_dim", [(1, 6), (2, 6), (8, 6), (8, 32)])
 @pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3]])
-# The power method converges slowly if eigenvalues are close; here all are near -1.
+# The power method converges slowly if eigenvalues are close. With scale 0.01 all are near -1.
 @pytest.mark.parametrize("scale,close", [(0.01, 1e-3), (0.3, 1e-5), (3.0, 1e-5)])
 def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close):
     mask = None if lengths is None else padding(lengths)
@@ -25,10 +25,11 @@ def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close)
 
 @pytest.mark.parametrize("num_heads", [1, 2, 8])
 @pytest.mark.parametrize("options", [{"method": "exact"}, CONVERGED], ids=["exact", "power"])
-def test_gradcheck(options, num_heads):
+def test_gradients_pass_gradcheck(options, num_heads):
     x = vectors(bsz=2, length=2, num_heads=num_heads).requires_grad_()
     mask = padding([2, 1], 2)
-    # Only one random direction, as each of the 192 would take 500 iterations twice.
+    # The power method is checked along one random direction: each of the 192 coordinates would
+    # take 500 iterations twice.
     fast = options is CONVERGED
     assert torch.autograd.gradcheck(
         lambda y: srip(y, mask, **options), x, atol=1e-4, fast_mode=fast
@@ -64,7 +65,10 @@ def test_orthonormal_heads_give_zero(method):
 
 @pytest.mark.parametrize("method", ["exact", "power"])
 def test_repeated_eigenvalues_have_a_gradient(method):
-    """Orthogonal heads of norm 2: sigma = 3 for all; the gradient is 2 (V u) u^T, so 4 long."""
+    """Orthogonal heads of norm 2 have all singular values 3; the gradient 2 (V u) u^T has norm 4.
+
+    u is any unit vector.
+    """
     x = 2 * torch.eye(4, 6, dtype=torch.float64)[None, :, None, :]
     value, grad = value_and_grad(lambda y: srip(y, method=method), x)
     assert value == pytest.approx(3.0)

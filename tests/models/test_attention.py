@@ -39,7 +39,10 @@ def key_padding(length=S):
 
 
 def run(module, query, key, *, need="none", padding=None, causal=False, **options):
-    """Run either module in fairseq's layout, returning no weights, their mean or all heads."""
+    """Run either module in fairseq's layout; return its output and attention weights.
+
+    ``need``: the weights to return, ``none``, their ``mean`` over heads, or those of all ``heads``.
+    """
     if isinstance(module, DiverseAttention):
         masks = {"key_padding_mask": padding, "causal": causal}
         if causal and padding is not None:
@@ -256,7 +259,7 @@ def test_bfloat16_uses_the_faster_path_with_the_same_outputs(monkeypatch, causal
 
 
 def projected(module, monkeypatch, *, jointly):
-    """Return output, gradients and the calls of ``linear`` of a pass in training."""
+    """Return output and gradients of a training pass, and the number of calls of ``linear``."""
     products = []
     monkeypatch.setattr(attention, "launches_cost", lambda device: jointly)
     monkeypatch.setattr(
@@ -270,7 +273,7 @@ def projected(module, monkeypatch, *, jointly):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("carries", [False, True], ids=["fused", "explicit"])
-def test_one_product_gives_what_three_give(carries, dtype, monkeypatch):
+def test_joint_projection_equals_separate_projections(carries, dtype, monkeypatch):
     module = DiverseAttention(C, H, self_attention=True, carry_logits=carries).to(dtype).train()
     with monkeypatch.context() as patch:
         apart, three = projected(module, patch, jointly=False)
@@ -283,7 +286,7 @@ def test_one_product_gives_what_three_give(carries, dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("change", ["eval", "hook", "cross"])
-def test_three_products_where_one_would_hide_something(change, monkeypatch):
+def test_projections_are_separate_with_hooks_in_evaluation_and_cross_attention(change, monkeypatch):
     module = DiverseAttention(C, H, self_attention=change != "cross").double().train()
     seen = []
     if change == "eval":

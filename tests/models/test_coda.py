@@ -30,7 +30,7 @@ def test_options_give_the_ablations_of_table_4():
     assert kinds["Transformer"] == 6 * [type(None)]
 
 
-def test_without_cascade_and_noise_it_equals_transformer_disagree():
+def test_coda_without_cascade_and_noise_equals_transformer_disagree():
     plain = build_ours(dropout=0.1)
     coda = build_ours("transformer_coda", dropout=0.1, **ABLATIONS["Transformer"])
     batch = toy_batch()

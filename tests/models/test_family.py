@@ -1,4 +1,4 @@
-"""The newer methods in whole models."""
+"""Models with the newer methods: projections, sink, elementwise gate, exclusive attention."""
 
 import pytest
 import torch
@@ -90,7 +90,7 @@ def test_value_residual_adds_the_projected_values_of_layer_1():
 
 
 @pytest.mark.parametrize("case", ["qk-norm", "value-residual", "sink", "exclusive"])
-def test_language_models_have_the_newer_methods_too(case):
+def test_newer_methods_keep_language_models_causal(case):
     given = {k: v for k, v in FAMILY[case].items() if "encoder" not in k}
     model = moved(build_lm(**given)).double().eval()
     longer = torch.cat([TOKENS, TOKENS[:, :1]], dim=1)

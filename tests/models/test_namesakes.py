@@ -21,7 +21,7 @@ PREFIXES = {"transformer_lm": LANGUAGE_MODEL_FAMILIES, "transformer": FAMILIES}
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Return our names that are names of fairseq with a family inserted, with those names."""
+    """Return pairs of our architectures and fairseq's whose names differ only by a family."""
     found = {}
     for prefix, families in PREFIXES.items():
         for family in families:
@@ -32,8 +32,7 @@ def pairs() -> list[tuple[str, str]]:
     return sorted(found.items())
 
 
-def test_pairs_are_found():
-    """Every shape of fairseq has one in every family."""
+def test_every_shape_of_fairseq_has_a_namesake_in_every_family():
     registered = {
         (name, family)
         for name, model in ARCH_MODEL_REGISTRY.items()

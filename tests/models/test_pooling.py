@@ -12,7 +12,7 @@ WIDTH = 4
 
 
 def batch(padding: int = 0):
-    """Return random positions (3, 5 + padding, 4), with junk where padded, and their mask."""
+    """Return random vectors (3, 5 + padding, 4) and their mask; added padding holds 1000."""
     size = max(LENGTHS) + padding
     x = torch.randn(3, 5, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     x = torch.cat([x, torch.full((3, padding, WIDTH), 1e3, dtype=torch.float64)], dim=1)

@@ -37,7 +37,10 @@ METHODS = {
 
 
 def pair(build=build_ours, gone=GONE, option=OPTION, **options):
-    """Return a model with zeroed heads, whose values are huge, and one without them; float64."""
+    """Return a model with zeroed heads and a model without these heads, in float64.
+
+    The value projections of zeroed heads are huge, to detect outputs that depend on them.
+    """
     whole = build(**options).double().eval()
     for parameter in whole.parameters():
         torch.nn.init.normal_(parameter, std=0.3)

@@ -57,7 +57,10 @@ class Copies(TorchDispatchMode):
 
 
 def half_precision_updates(together, monkeypatch):
-    """Return parameters and norms of three updates in bfloat16, and the copies of the last."""
+    """Make three updates in bfloat16, copying all tensors in one call if ``together``.
+
+    Return parameters and gradient norms, and the number of single copies in the last update.
+    """
     monkeypatch.setattr(FairseqAdam, "takes_all_at_once", together)
     cfg = OmegaConf.structured(FairseqConfig)
     cfg.optimizer = FusedAdamConfig(adam_betas=(0.9, 0.98), lr=[0.1])
@@ -69,7 +72,7 @@ def half_precision_updates(together, monkeypatch):
     for update in range(3):
         with Copies() as copies:
             optimizer.zero_grad()
-        used = half[:2] if update == 1 else half[:3]  # once the third parameter has no gradient
+        used = half[:2] if update == 1 else half[:3]  # the third has no gradient in update 1
         optimizer.backward(sum((one * one).sum() for one in used))
         with copies:
             optimizer.multiply_grads(0.5)

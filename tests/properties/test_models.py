@@ -44,9 +44,9 @@ def test_the_order_of_a_batch_changes_neither_terms_nor_loss_nor_gradients(famil
 @PROPERTY
 @given(data=st.data())
 def test_the_order_of_heads_has_no_effect(family, data):
-    """With linear aggregation, also with residual logits.
+    """This holds for linear aggregation, with plain or residual logits.
 
-    In every module the parameters of head h move to head order[h].
+    In every module, head n gets the parameters of head order[n].
     """
     options = data.draw(families.options(family, fewest_heads=2))
     options = {k: v for k, v in options.items() if not k.startswith(("aggregation", "routing"))}
@@ -109,7 +109,7 @@ def test_incremental_decoding_gives_the_scores_of_a_full_pass(family, data):
 @PROPERTY
 @given(data=st.data())
 def test_losses_and_gradients_are_finite(family, scale, data):
-    """In float32, with scaled embeddings and a sentence of padding."""
+    """Models are in float32 with scaled embeddings, and may get a sentence of padding."""
     model = families.build(family, data.draw(families.options(family, fewest_heads=2))).float()
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -68,7 +68,7 @@ def test_the_order_of_heads_and_sentences_has_no_effect(name, data):
 @PROPERTY
 @given(data=st.data())
 def test_more_padding_has_no_effect(name, data):
-    """Further columns and a further sentence of padding that hold NaN or infinity."""
+    """The test adds columns and a sentence of padding, which hold NaN."""
     x, mask = data.draw(inputs())
     extra = data.draw(st.integers(0, 3))
     value, gradient = value_and_gradient(name, x, mask)
@@ -89,7 +89,7 @@ def test_more_padding_has_no_effect(name, data):
 @PROPERTY
 @given(data=st.data())
 def test_values_and_gradients_are_finite_and_in_float32(name, dtype, data):
-    """For activations scaled by 1e-4 to 1e4. Padding alone gives 0."""
+    """Activations are scaled by 1e-4 to 1e4. A batch of padding gives 0."""
     scale = data.draw(st.sampled_from([1e-4, 1.0, 1e4]))
     x, mask = data.draw(inputs())
     x = (x.clamp(-4, 4) * scale).to(dtype)
@@ -98,7 +98,7 @@ def test_values_and_gradients_are_finite_and_in_float32(name, dtype, data):
     assert gradient.dtype == dtype
     if mask.all():
         assert value == 0 and not gradient.any()
-    # HSIC grows with the fourth power and SRIP with the square. At 1e4 their gradients overflow
-    # float16, but not bfloat16 and float32.
+    # HSIC grows with the fourth power of activations and SRIP with their square. With scale 1e4
+    # their gradients overflow float16, but not bfloat16 and float32.
     if dtype != torch.float16 or scale < 1e4 or not name.startswith(("hsic", "srip")):
         assert gradient.isfinite().all()

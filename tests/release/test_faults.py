@@ -16,7 +16,7 @@ SAVE = ["--save-interval-updates", 3, "--max-update", resume.UPDATES]
 
 
 def check_every_update(arch, miniatures, folder, updates, *options):
-    """Interrupt a run at each of some updates; return the number of runs compared."""
+    """Interrupt a run at each of ``updates`` and compare its end; return the number of runs."""
     save_dir = folder / "whole"
     whole, _ = resume.whole_run(words(arch, miniatures, save_dir, *SAVE, *options), save_dir)
     for n in updates:
@@ -28,7 +28,7 @@ def check_every_update(arch, miniatures, folder, updates, *options):
 
 
 @pytest.mark.parametrize("arch", RUNS)
-def test_killed_at_any_update(arch, miniatures, tmp_path):
+def test_a_run_killed_at_any_update_ends_with_the_same_bits(arch, miniatures, tmp_path):
     count = check_every_update(arch, miniatures, tmp_path, range(1, resume.UPDATES + 1))
     print(f"\n{arch}: stopped at each of {count} updates, every run ends bit for bit alike")
 
@@ -37,13 +37,17 @@ def test_killed_at_any_update(arch, miniatures, tmp_path):
 @pytest.mark.parametrize(
     "arch", ["transformer_routing", "transformer_lm_coda", "sentence_classifier"]
 )
-def test_killed_in_half_precision(arch, name, miniatures, tmp_path):
+def test_a_half_precision_run_killed_at_an_update_ends_with_the_same_bits(
+    arch, name, miniatures, tmp_path
+):
     count = check_every_update(arch, miniatures, tmp_path, (5, 8), *HALF[name])
     print(f"\n{arch}, {name}: stopped at {count} updates, every run ends bit for bit alike")
 
 
 @pytest.mark.parametrize("how", ["kill", "full", "SIGKILL"])
-def test_interrupted_at_any_write_of_a_checkpoint(how, miniatures, tmp_path):
+def test_a_run_interrupted_at_any_checkpoint_write_ends_with_the_same_bits(
+    how, miniatures, tmp_path
+):
     arch, save_dir = "transformer_disagree", tmp_path / "whole"
     whole, writes = resume.whole_run(words(arch, miniatures, save_dir, *SAVE), save_dir)
     assert writes > 8

@@ -20,7 +20,7 @@ LIMITS = {"bf16": 0.02, "memory-efficient-bf16": 0.10, "fp16": 0.02, "memory-eff
 
 
 def narrow(arch: str) -> list:
-    """Return options of a model of width 32."""
+    """Return options of a model with embedding dimension 32."""
     sides = ["encoder"] if arch.startswith("sentence") else ["decoder"]
     sides += ["encoder"] if arch.startswith("transformer") and "_lm_" not in arch else []
     return [
@@ -31,7 +31,7 @@ def narrow(arch: str) -> list:
 
 
 @pytest.mark.parametrize("arch", RUNS)
-def test_ends_near_float32(arch, demo_data, tmp_path):
+def test_validation_loss_in_half_precision_is_near_float32(arch, demo_data, tmp_path):
     losses = {}
     for name, options in PRECISIONS.items():
         save_dir = tmp_path / name
@@ -41,7 +41,7 @@ def test_ends_near_float32(arch, demo_data, tmp_path):
         assert code == 0, f"{name}: {said}"
         state = torch.load(save_dir / "checkpoint_last.pt", weights_only=True)
         assert state["optimizer_history"][-1]["num_updates"] == UPDATES
-        # Unused in fairseq's adaptive layers.
+        # fairseq's adaptive layers have _float_tensor, but do not use it.
         weights = {k: v for k, v in state["model"].items() if not k.endswith("._float_tensor")}
         assert all(value.isfinite().all() for value in weights.values()), name
         losses[name] = state["extra_state"]["val_loss"]

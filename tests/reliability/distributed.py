@@ -1,4 +1,4 @@
-"""Gradients of several gloo processes against those of one, by fairseq's Trainer.
+"""Compares gradients of several gloo processes with those of one, computed by fairseq's Trainer.
 
 Everything is in float64, so equal values agree to 1e-12.
 """
@@ -91,13 +91,13 @@ class Outcome:
     """The result of a case. Deviations are relative to the largest gradient.
 
     Attributes:
-        run: of ``RUNS``.
-        term: of ``TERMS`` or ``TARGET_TERMS``.
-        batch: of ``BATCHES``, or ``idle``: uneven, and the last worker has no sentence.
-        accumulated: deviation from one process with ``--update-freq``.
-        joined: deviation from one process on all sentences as one batch.
-        logged: largest relative deviation of a logged value from the accumulated ones, in
-            training and in validation.
+        run: key of ``RUNS``.
+        term: key of ``TERMS`` or ``TARGET_TERMS``.
+        batch: key of ``BATCHES``, or ``idle``: uneven, and the last worker has no sentence.
+        accumulated: deviation from one process that accumulates the workers' batches.
+        joined: deviation from one process that has all sentences in one batch.
+        logged: largest relative deviation of a logged value, in training and in validation, from
+            that of the process that accumulates batches.
     """
 
     run: str
@@ -165,7 +165,8 @@ def _configuration(run: str, data: Path):
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     cfg = convert_namespace_to_omegaconf(args)
     if "token_loss" in cfg.criterion:
-        # Unlike several processes, one would fuse the loss, and fairseq's loss rounds to float32.
+        # A single process would fuse the loss, but several would not: fairseq's loss, which they
+        # use, rounds to float32.
         cfg.criterion.token_loss = "stock"
     return cfg
 
@@ -199,7 +200,7 @@ class _Training:
         ]
 
     def samples(self, lengths: list[list[tuple[int, int]]]) -> list[dict]:
-        """Return batches of the given lengths; sentence n is the same in any division."""
+        """Return batches of the given lengths. Sentence n does not depend on the division."""
         generator, items = torch.Generator().manual_seed(7), []
         for number, (source, target) in enumerate(sum(lengths, [])):
             first = torch.randint(4, 24, (source,), generator=generator)
@@ -237,7 +238,7 @@ def _deviation(first: list, second: list) -> float:
     return max(float((x - y).abs().max()) for x, y in pairs) / scale
 
 
-_TIMES = ("wall", "wps", "ups", "wpb", "bsz", "train_wall")  # and values that count workers
+_TIMES = ("wall", "wps", "ups", "wpb", "bsz", "train_wall")  # times, and sums over workers
 
 
 def _log_deviation(first: dict, second: dict) -> float:
@@ -278,7 +279,7 @@ def equals_the_joined_batch(outcome: Outcome) -> bool:
 def check(outcomes: Sequence[Outcome]) -> None:
     """Assert the permitted deviations of every outcome."""
     for outcome in outcomes:
-        # Sums have another order, and logged values are rounded.
+        # Sums are computed in another order, and logged values are rounded.
         assert outcome.accumulated < 1e-12, outcome
         assert outcome.logged < 1e-6, outcome
         if equals_the_joined_batch(outcome):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from diverse_mha.common.files import ROOT
 
-# All random numbers: attention noise, four kinds of dropout, Drophead, and samples of HSIC.
+# Options that draw random numbers: attention noise, dropout, Drophead; _TERMS has HSIC's samples.
 _NOISE = "--attention-noise 0.5 --dropout 0.1 --attention-dropout 0.1 --activation-dropout 0.1"
 _RANDOM = f"{_NOISE} --drophead 0.2"
 _TERMS = (

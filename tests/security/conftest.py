@@ -1,4 +1,4 @@
-"""The folder of tests/bad_input, and malicious files."""
+"""Fixtures of tests/bad_input: a folder with valid and broken files."""
 
 from tests.analysis.conftest import data, pairs, save  # noqa: F401 (fixtures)
 from tests.bad_input.conftest import whole, world  # noqa: F401 (fixtures)

@@ -48,7 +48,7 @@ class Watch:
 
     @contextmanager
     def on(self):
-        """Watch the body of the context; fail on any recorded event or a file ``CANARY``."""
+        """Context manager: record events in its block, and fail if there are any."""
         self.seen, self.watching = [], True
         try:
             yield
@@ -120,7 +120,10 @@ def healthy(group: str, name: str, folders: dict[str, str]) -> tuple[dict, Names
 
 
 def poisoned(state: dict, args: Namespace | None, group: str, names: list[str], value) -> dict:
-    """Return a copy of a checkpoint with ``value`` for options; with ``args`` in the flat form."""
+    """Return a copy of a checkpoint in which the options ``names`` of a group have ``value``.
+
+    With ``args``, the copy has a flat namespace of options, as in older versions of fairseq.
+    """
     if args is not None:
         flat = Namespace(**{**vars(args), **dict.fromkeys(names, value)})
         return {**state, "args": flat, "cfg": None}
@@ -131,9 +134,9 @@ def poisoned(state: dict, args: Namespace | None, group: str, names: list[str], 
 
 
 def attempt(run, watch: Watch) -> str:
-    """Run something on a poisoned checkpoint; return its one-line error, or an empty text.
+    """Call ``run``, which reads a poisoned checkpoint; return its one-line error, or "".
 
-    Fails if the expression is run or opened. Other errors pass.
+    Fail if the expression is executed or opened as a file. Other errors are not caught.
     """
     with watch.on():
         try:

@@ -34,7 +34,7 @@ COMMANDS = {
     "fairseq-eval-lm": f"fairseq-eval-lm {FAIRSEQ} --gen-subset test",
     "fairseq-train --restore-file": f"{TRAINING} --restore-file bomb.pt",
     "fairseq-train --finetune-from-model": f"{TRAINING} --finetune-from-model bomb.pt",
-    "fairseq-train, going on": f"{TRAINING} --save-dir bombs",
+    "fairseq-train, resuming": f"{TRAINING} --save-dir bombs",
 }
 
 

@@ -35,7 +35,7 @@ def watch():
 
 @pytest.fixture
 def folders(data, pairs, tmp_path, monkeypatch):
-    """Data of the three kinds. The current folder is empty."""
+    """Data folders by task. The current folder is empty."""
     monkeypatch.chdir(tmp_path)
     texts = str(data)
     return {"translation": texts, "language_modeling": texts, "sentence_classification": str(pairs)}
@@ -63,7 +63,7 @@ def build(state, data):
 
 
 def build_if_it_fits(state, data):
-    """Build a model. A text read as true may give a model that does not fit the parameters."""
+    """Build a model. Parameters may not fit it, because a text counts as true for a switch."""
     try:
         build(state, data)
     except RuntimeError as error:
@@ -81,7 +81,7 @@ def test_the_watch_notices_code_that_runs(watch, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for expression in (EXPRESSION, f"open('{CANARY}', 'w')", f"'{CANARY}'"):
         with pytest.raises(AssertionError), watch.on():
-            eval(expression)  # one of ours
+            eval(expression)  # from the list above
     assert (tmp_path / CANARY).exists()
 
 
@@ -97,7 +97,7 @@ def test_eval_reads_literals_in_every_module_of_fairseq():
         if not any(isinstance(f, ast.Name) and f.id in ("eval", "exec") for f in calls):
             continue
         module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
-        if module.startswith("fairseq.examples."):  # no allowed name leads there
+        if module.startswith("fairseq.examples."):  # no allowed class is defined there
             continue
         assert sys.modules[module].eval is checkpoint_options.evaluate_option, module
         assert not any(isinstance(f, ast.Name) and f.id == "exec" for f in calls), module
@@ -110,7 +110,7 @@ def test_eval_reads_literals_in_every_module_of_fairseq():
     [("model", ARCH_MODEL_REGISTRY), ("task", TASK_REGISTRY), ("criterion", CRITERION_REGISTRY)],
 )
 def test_a_checkpoint_may_name_only_allowed_classes(group, registry):
-    """All of ours and listed ones of fairseq."""
+    """Allowed are all classes of this package, and those of fairseq in ``ALLOWED``."""
     allowed = {name for name in registry if checkpoint_options._registered(group, name)}
     ours = {name for name in registry if registry[name].__module__.startswith("diverse_mha")}
     assert ours and ours <= allowed

@@ -10,7 +10,7 @@ import pytest
 from diverse_mha.common.files import ROOT
 from tests import warm
 
-# Scripts that pass their arguments to Python. The others are tested separately.
+# LAUNCHERS pass their arguments to Python. These other scripts are tested separately.
 ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh", "check-gpu.sh")
 LAUNCHERS = sorted(
     f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh") if path.name not in ALONE
@@ -87,7 +87,7 @@ def test_help_works_in_a_folder_with_an_unusual_name(script, clone):
 
 @pytest.mark.parametrize("name", PREPARATIONS)
 def test_help_has_an_example_and_wrong_options_are_reported(name, clone):
-    """Without Python, so before set-up."""
+    """This works without Python, and so before set-up."""
     script = Path("-c d/data-prep", name)
     done = run(script, "--help", cwd=clone.parent, python="/nowhere", CDPATH=".")
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""fairseq-eval-lm scores the whole text."""
+"""fairseq-eval-lm refuses blocks that are longer than the model reads."""
 
 from types import SimpleNamespace
 

@@ -55,7 +55,7 @@ def test_pairs_are_batched_in_adjacent_rows(tmp_path):
     ]
     assert [" ".join(row) for row in words] == [*PAIRS[0][:2], *PAIRS[1][:2]]
     assert batch["net_input"]["src_tokens"].shape == (4, 6)
-    assert batch["net_input"]["src_lengths"].tolist() == [4, 2, 2, 6]  # with end of sentence
+    assert batch["net_input"]["src_lengths"].tolist() == [4, 2, 2, 6]  # with </s>
     assert batch["target"].tolist() == [0, 2] and batch["group"].tolist() == [0, 2]
     assert (batch["nsentences"], batch["ntokens"]) == (2, 14)
     assert dataset.collater([]) == {}
@@ -151,10 +151,10 @@ def test_labels_may_have_an_end_of_sentence_token(tmp_path, monkeypatch):
     write(tmp_path, PAIRS)
     encode = Dictionary.encode_line
 
-    def with_mark(*args, **options):
+    def with_eos(*args, **options):
         return encode(*args, **options | {"append_eos": True})
 
-    monkeypatch.setattr(Dictionary, "encode_line", with_mark)
+    monkeypatch.setattr(Dictionary, "encode_line", with_eos)
     write_field(tmp_path, "label", ["z", "x", "y", "x"])
     task = setup(tmp_path)
     task.load_dataset("train")

@@ -30,7 +30,7 @@ def test_every_recipe_has_a_preparation_and_a_run_folder(name):
     assert found["run"].startswith("runs/") and found["data"].endswith("/bin")
 
 
-def test_your_own_corpus_and_plugin_are_passed_to_every_step():
+def test_a_users_corpus_and_plugin_are_passed_to_every_step():
     words = ["task.data=mine/bin", "common.user_dir=my_plugin", "++common.cpu=true"]
     found = values(["multi30k_small", *words, "++generation.max_len_b=9"])
     assert found["prepare"] == [] and found["data"] == "mine/bin"
@@ -68,7 +68,7 @@ def test_the_score_is_the_measure_of_the_paper(capsys):
 
 @pytest.mark.integration
 def test_a_whole_experiment_runs_and_is_not_repeated(tmp_path):
-    """With an averaged model. The second call repeats no step, and another search is refused."""
+    """The recipe averages checkpoints. A second call repeats no step; other searches are refused."""
     text = (CONFIGS / "demo.yaml").read_text()
     text = text.replace("prepare-demo.sh\n", "prepare-demo.sh --pairs 500 --merges 200\n")
     text = text.replace("average: 0 ", "average: 2 ").replace("updates: 1\n", "updates: 2\n")

@@ -9,6 +9,7 @@ import torch
 from diverse_mha.training import train
 from diverse_mha.training.terminal import quiet_console
 
+#: Log lines, and what the terminal shows: the line itself (True), nothing (None) or other text.
 LINES = {
     "num. shared model params: 1,000 (num. trained: 1,000)": "training: demo, method=hsic, data x, "
     "1,000 parameters",

@@ -45,7 +45,7 @@ def option(command, name):
     return command[command.index(name) + 1]
 
 
-def test_plain_training_passes_options_on(data):
+def test_options_of_a_training_without_recipe_are_passed_on_to_fairseq(data):
     command = only_command(data, "--arch", "x", "--lr", "1e-3")
     assert command[:3] == [sys.executable, "-m", "diverse_mha.training.fairseq_train"]
     assert command[3:8] == [str(data), "--arch", "x", "--lr", "1e-3"]
@@ -115,7 +115,7 @@ def test_variables_of_torchrun_and_srun_set_the_distributed_options(data, monkey
     assert train.launched({"SLURM_STEP_NUM_TASKS": "1"}) is None
 
 
-def test_recipe_goes_to_hydra(data, recipe, tmp_path):
+def test_a_recipe_is_passed_to_hydra(data, recipe, tmp_path):
     job = train.parse(["--config", str(recipe), "--processes", "2", "optimization.max_update=5"])
     workers = train.commands(job, gpus=0, port=1)
     command = workers[1][0]
@@ -170,7 +170,7 @@ def test_more_processes_than_gpus_are_refused():
         train.commands(train.parse(["DATA", "--processes", "4"]), gpus=2, port=1)
 
 
-def test_refusal_comes_before_the_slow_imports(tmp_path):
+def test_a_missing_data_folder_is_reported_before_torch_is_imported(tmp_path):
     folder = str(tmp_path / "nowhere")
     result = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", train.__name__, folder, "--arch", "x"],
@@ -193,11 +193,11 @@ def python(code):
     return [sys.executable, "-c", code], {}
 
 
-def test_workers_all_succeed():
+def test_exit_code_is_0_if_all_workers_succeed():
     assert train.run_workers([python("pass"), python("pass")]) == 0
 
 
-def test_one_failure_ends_the_others(capsys):
+def test_a_failed_worker_ends_the_others(capsys):
     start = time.monotonic()
     code = train.run_workers(
         [python("import time; time.sleep(200)"), python("raise SystemExit(7)")]

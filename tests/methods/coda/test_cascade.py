@@ -47,8 +47,8 @@ def cascade_of(kind, num_heads, dtype=torch.float64, seed=1, **options):
     return cascade.to(dtype)
 
 
-def straight(cascade, logits, previous, masked=None):
-    """The network in plain torch."""
+def plain_torch(cascade, logits, previous, masked=None):
+    """Return the logits of a network cascade, computed in plain torch without chunks."""
     shut = torch.zeros_like(logits, dtype=torch.bool) if masked is None else masked
     x = (logits + previous).masked_fill(shut, 0.0)
     return (x + cascade.network(x)).masked_fill(shut, 0.0)
@@ -60,7 +60,7 @@ def gradients(result, inputs, seed=3):
     return torch.autograd.grad(result, inputs, weights.to(result.dtype), materialize_grads=True)
 
 
-# Equal to the loops.
+# Equality with the slow reference.
 
 
 @pytest.mark.parametrize("network_input", INPUTS)
@@ -101,14 +101,16 @@ def test_every_kind_equals_the_paper(kind, mask, first):
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 @pytest.mark.parametrize("elements", [1, 7 * 12, 10**6], ids="chunk{}".format)
 @pytest.mark.parametrize("shape", [(2, 4, 3, 5), (5, 4, 2, 2), (3, 4, 1, 1)], ids=shape_id)
-def test_chunks_equal_the_straight_form_for_any_depth_and_size(shape, elements, depth, monkeypatch):
+def test_chunked_network_equals_plain_torch_for_any_depth_and_size(
+    shape, elements, depth, monkeypatch
+):
     monkeypatch.setattr(chunked, "CPU_CHUNK", elements)
     logits, previous = logits_of(shape)
     masked = mask_of("both", shape)
     cascade = cascade_of("mlp", shape[1], hidden_ratio=3, depth=depth)
     inputs = [logits, previous, *cascade.parameters()]
     result = cascade(logits, previous, masked)
-    expected = straight(cascade, logits, previous, masked)
+    expected = plain_torch(cascade, logits, previous, masked)
     torch.testing.assert_close(result, expected, **EXACT)
     torch.testing.assert_close(gradients(result, inputs), gradients(expected, inputs), **EXACT)
 
@@ -118,7 +120,7 @@ def test_chunks_equal_the_straight_form_for_any_depth_and_size(shape, elements, 
     [("none", None, False), ("padding", None, True), ("heads", None, True)]
     + [("causal", 21, False), ("both", 21, True)],
 )
-def test_cells_masked_for_everyone_are_left_out(mask, cells, left):
+def test_cells_masked_in_all_sentences_and_heads_are_left_out(mask, cells, left):
     """Of 6 x 6 cells a causal mask leaves 21, and padding masks some of those."""
     x, *_ = logits_of((3, 2, 6, 6))
     mask = mask_of(mask, x.shape)
@@ -254,13 +256,13 @@ def test_empty_input_gives_empty_output(kind, shape):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("autocast", [False, True], ids=["whole", "autocast"])
-def test_half_precision_is_as_exact_as_the_straight_form(dtype, autocast, monkeypatch):
+def test_half_precision_is_as_exact_as_plain_torch(dtype, autocast, monkeypatch):
     """Errors against float64 exceed those of plain torch by less than half of eps.
 
     Rounding can change the sign of a hidden value and with it the slope, in plain torch, too.
     """
     shape = (2, 4, 7, 9)
-    # One pair in each chunk; their sums must be rounded only once.
+    # Each chunk has one (query, key) pair. Sums over chunks must be rounded only once.
     monkeypatch.setattr(chunked, "CPU_CHUNK", 16)
     logits, previous = logits_of(shape, dtype=dtype)
     cascade = cascade_of("mlp", 4, dtype)
@@ -272,7 +274,7 @@ def test_half_precision_is_as_exact_as_the_straight_form(dtype, autocast, monkey
         cascade.float()
     inputs = [logits, previous, *cascade.parameters()]
     errors = {}
-    for form in (type(cascade).__call__, straight):
+    for form in (type(cascade).__call__, plain_torch):
         with torch.autocast("cpu", dtype=dtype, enabled=autocast):
             result = form(cascade, logits, previous)
         got = [result, *gradients(result, inputs)]
@@ -295,10 +297,10 @@ def test_previous_takes_the_dtype_of_the_logits():
     assert cascade(logits, previous.double()).dtype == torch.float32
 
 
-# What is kept for the backward pass.
+# Tensors saved for the backward pass.
 
 
-def test_only_the_input_of_the_network_is_kept():
+def test_only_the_input_of_the_network_is_saved_for_the_backward_pass():
     shape = (2, 4, 6, 6)
     logits, previous = logits_of(shape)
     cascade = cascade_of("mlp", 4)
@@ -315,7 +317,7 @@ def test_only_the_input_of_the_network_is_kept():
 
 @pytest.mark.parametrize("mask", ["none", "both"])
 @pytest.mark.parametrize("kind", ["residual", "mlp"])
-def test_mean_equals_the_mean_of_all_contributions_kept(kind, mask):
+def test_cascade_form_mean_equals_the_mean_of_stored_contributions(kind, mask):
     """A twin stores the contribution of every layer and averages them."""
     shape, masked = SHAPES[0], mask_of(mask, SHAPES[0])
     own = logits_of(shape, count=4)

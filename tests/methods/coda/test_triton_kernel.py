@@ -28,7 +28,7 @@ def tiles(monkeypatch):
     sys.modules.pop(name, None)
 
 
-#: The choice on a GPU.
+#: Chooses the backend of the network as on a GPU.
 network_function = functools.partial(backend.network_function, on_gpu=True)
 
 
@@ -63,7 +63,7 @@ def example(heads, bsz, tgt, src, dtype=torch.float64):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_values_and_gradients_are_those_of_the_straight_form(tiles, shape, mask, dtype):
+def test_values_and_gradients_equal_plain_torch(tiles, shape, mask, dtype):
     """Without bfloat16, which the interpreter cannot multiply."""
     heads, bsz, tgt, src = SHAPES[shape]
     module, parameters, (logits, previous, along) = example(*SHAPES[shape], dtype)
@@ -83,7 +83,7 @@ def test_values_and_gradients_are_those_of_the_straight_form(tiles, shape, mask,
         assert not out.masked_select(masked.expand_as(out)).any()
 
 
-def test_programs_that_take_several_tiles_sum_them(tiles, monkeypatch):
+def test_programs_with_several_tiles_sum_their_gradients(tiles, monkeypatch):
     module, parameters, (logits, previous, along) = example(4, 3, 9, 15, torch.float32)
     results = []
     for programs in (512, 2):
@@ -95,7 +95,7 @@ def test_programs_that_take_several_tiles_sum_them(tiles, monkeypatch):
     assert distance(*results) < 1e-6
 
 
-def test_noise_and_strides_are_those_of_the_network_in_chunks(tiles):
+def test_noise_and_strides_give_the_values_of_the_chunked_network(tiles):
     module, parameters, (logits, previous, _) = example(4, 2, 5, 7, torch.float32)
     logits = logits.transpose(2, 3).contiguous().transpose(2, 3)
     results = []

@@ -19,7 +19,7 @@ from tests.methods.routing.test_routing_algorithms import EXACT, ORACLES, value_
 
 
 def test_float32_on_the_cpu_uses_the_kernel(monkeypatch):
-    """Counted by calls of the kernel."""
+    """The test counts calls of the kernel."""
     calls = []
     forward = cpp_kernel.KernelRouting.forward
     monkeypatch.setattr(
@@ -100,7 +100,7 @@ def test_without_a_compiler_torch_is_used_with_one_warning(
         fused_routing(em_routing, votes, {}, backend="kernel")
 
 
-def test_if_torch_compile_fails_torch_is_used_with_one_warning(monkeypatch, caplog):
+def test_if_torch_compile_fails_plain_torch_is_used_with_one_warning(monkeypatch, caplog):
     """Three calls give one warning."""
 
     def broken(*variant):
@@ -122,7 +122,7 @@ def test_if_torch_compile_fails_torch_is_used_with_one_warning(monkeypatch, capl
 
 
 def test_out_of_memory_is_not_a_failure_of_the_compiler(monkeypatch, caplog):
-    """The next batch is compiled."""
+    """The next batch is compiled as usual."""
 
     def full(*variant):
         raise torch.OutOfMemoryError("no memory")
@@ -138,7 +138,7 @@ def test_out_of_memory_is_not_a_failure_of_the_compiler(monkeypatch, caplog):
 @pytest.mark.integration
 @pytest.mark.parametrize("routing", ORACLES)
 def test_compiled_routing_equals_the_algorithm(routing, monkeypatch):
-    """With a full chunk, a padded one, and one too short for padding."""
+    """The last chunk is full, padded, or too short for padding."""
     monkeypatch.setattr(backend, "CPU_CHUNK", 16 * 4 * 6)
     for tokens in (16, 28, 35):
         votes = votes_of((tokens, 4, 6, 1))

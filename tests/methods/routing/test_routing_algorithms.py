@@ -45,7 +45,7 @@ def plain_and_chunked(routing, options):
     yield lambda votes: fused_routing(routing, votes, options, backend="chunked")
 
 
-# Equal to the loops.
+# Equality with the slow reference.
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
@@ -61,7 +61,7 @@ def test_routing_equals_the_algorithm(variant, shape, iterations):
 
 @pytest.mark.parametrize("shape", SHAPES[:2], ids=shape_id)
 def test_variances_below_the_floor_are_clamped(shape):
-    """Of nearly equal votes every variance is clamped and gets no gradient."""
+    """If votes are nearly equal, every variance is clamped and gets no gradient."""
     votes, options = 1e-4 * votes_of(shape), {"iterations": 3}
     expected = value_and_grad(lambda v: reference.em_routing(v, 3), votes)
     for form in plain_and_chunked(em_routing, options):
@@ -71,7 +71,7 @@ def test_variances_below_the_floor_are_clamped(shape):
 @pytest.mark.parametrize("variant", VARIANTS, ids=variant_id)
 @pytest.mark.parametrize("tokens", [1, 7, 64, 130])
 def test_any_number_of_chunks_equals_the_algorithm(variant, tokens, monkeypatch):
-    """Less than a chunk of 16 tokens, whole chunks, and a remainder."""
+    """The tokens are fewer than a chunk of 16, fill whole chunks, or leave a remainder."""
     routing, options = variant
     votes = votes_of((tokens, 4, 6, 1))
     monkeypatch.setattr(backend, "CPU_CHUNK", 16 * 4 * 6)
@@ -80,7 +80,7 @@ def test_any_number_of_chunks_equals_the_algorithm(variant, tokens, monkeypatch)
     torch.testing.assert_close(result, expected, **EXACT)
 
 
-# The compiled kernel, which computes in float32, against the plain form in float64.
+# The compiled kernel, which computes in float32, against plain torch in float64.
 
 
 def assert_kernel_is_right(routing, options, votes, **tolerance):
@@ -97,8 +97,8 @@ def assert_kernel_is_right(routing, options, votes, **tolerance):
     "shape", [(2, 4, 6, 1), (3, 1, 5, 1), (2, 8, 1, 1), (7, 16, 130, 1), (63, 8, 64, 1)]
 )
 @pytest.mark.parametrize("iterations", [1, 2, 3, 5])
-def test_kernel_equals_the_plain_form(variant, shape, iterations):
-    """Also for widths that no vector register divides, and with more than one thread."""
+def test_kernel_equals_plain_torch(variant, shape, iterations):
+    """Some sizes are no multiple of a vector register, and some need several threads."""
     routing, options = variant
     votes = votes_of(shape, torch.float32)
     assert_kernel_is_right(routing, {**options, "iterations": iterations}, votes)
@@ -106,7 +106,7 @@ def test_kernel_equals_the_plain_form(variant, shape, iterations):
 
 @pytest.mark.parametrize("scale", [1e-4, 3e-3, 30.0, 1e4])
 def test_kernel_is_exact_for_votes_of_any_scale(scale):
-    """None, some or all variances are above the floor."""
+    """Depending on the scale, none, some or all variances are above the floor."""
     votes = scale * votes_of((5, 4, 33, 1), torch.float32)
     # Gradients nearly cancel beside results of 1e4.
     tolerance = {"rtol": 1e-4, "atol": 1e-5 * max(1.0, scale)}
@@ -115,7 +115,7 @@ def test_kernel_is_exact_for_votes_of_any_scale(scale):
 
 @pytest.mark.parametrize("shared, apart", [(10.0, 1e-2), (1e3, 1.0), (1e3, 0.0)])
 def test_kernel_is_exact_if_heads_nearly_agree(shared, apart):
-    """The gradient of all heads together is what the rounding of their mean must not reach."""
+    """The sum of gradients over heads must not be lost in rounding errors of the mean vote."""
     votes = apart * votes_of((16, 8, 32, 1)) + shared * votes_of((16, 1, 32, 1))
     _, exact = value_and_grad(em_routing, votes)
     _, grad = value_and_grad(

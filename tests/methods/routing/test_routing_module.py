@@ -18,7 +18,7 @@ def parameters(module):
 
 
 def added_by(embed_dim, num_heads, **options):
-    """Return the parameters that the module adds to the output projection that it replaces."""
+    """Return how many more parameters the module has than the output projection it replaces."""
     with torch.device("meta"):
         return parameters(RoutingAggregation(embed_dim, num_heads, **options)) - parameters(
             nn.Linear(embed_dim, embed_dim)
@@ -79,7 +79,7 @@ def test_options_of_the_authors_code_take_effect(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bfloat16_and_autocast_are_near_float32(kind):
-    """The result has their dtype."""
+    """The result is in bfloat16, too."""
     torch.manual_seed(0)
     module = RoutingAggregation(16, 4, kind=kind)
     x = torch.randn(6, 16)
@@ -116,6 +116,6 @@ def test_impossible_arguments_are_refused(message):
     assert message in str(raised.value)
 
 
-def test_another_width_is_refused():
+def test_inputs_of_another_dimension_are_refused():
     with pytest.raises(ValueError, match=r"head_outputs has shape \(3, 4\); expected its last"):
         RoutingAggregation(8, 2)(torch.randn(3, 4))
