@@ -16,7 +16,7 @@ from tests.fairseq_fixes.training import training
 #: starts a child process.
 HOLDS = """
 import os, sys
-sys.argv[0] = "-m"  # fairseq is not imported for commands of ours
+
 from diverse_mha.common.processes import hold
 held = hold(sys.argv[1])
 if "fork" in sys.argv:

@@ -68,7 +68,7 @@ def test_the_score_is_the_measure_of_the_paper(capsys):
 
 @pytest.mark.integration
 def test_a_whole_experiment_runs_and_is_not_repeated(tmp_path):
-    """The recipe averages checkpoints. A second call repeats no step; other searches are refused."""
+    """The recipe averages checkpoints. A second call repeats no step; another search is refused."""
     text = (CONFIGS / "demo.yaml").read_text()
     text = text.replace("prepare-demo.sh\n", "prepare-demo.sh --pairs 500 --merges 200\n")
     text = text.replace("average: 0 ", "average: 2 ").replace("updates: 1\n", "updates: 2\n")
