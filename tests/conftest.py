@@ -41,8 +41,8 @@ def local_table(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def miniatures(tmp_path_factory):
-    """Folder with small binarised data of every kind."""
-    from tests.reliability import miniature  # which imports torch
+    """Folder with small binarised data for every task."""
+    from tests.reliability import miniature  # imported here, because it imports torch
 
     folder = tmp_path_factory.mktemp("miniatures")
     miniature.write_all(folder)

@@ -30,7 +30,7 @@ def composed(name: str, *overrides: str, **options: bool) -> DictConfig:
 
 def recipe(name: str, *overrides: str) -> DictConfig:
     """Compose a recipe, fill in fairseq's defaults, and resolve all values."""
-    # These have no default in a recipe.
+    # In recipes, these depend on values that Hydra sets at run time.
     places = ["task.data=DATA", "common.user_dir=null", "checkpoint.save_dir=RUN"]
     config = composed(name, *places, *overrides)
     add_defaults(config)

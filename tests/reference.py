@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def cosine(a: Tensor, b: Tensor) -> Tensor:
-    """Cosine of two vectors; 0 if one of them is the zero vector."""
+    """Return the cosine of two vectors, or 0 if one of them is the zero vector."""
     if not a.detach().any() or not b.detach().any():
         return a.new_zeros(())
     return torch.dot(a, b) / (torch.sqrt(torch.dot(a, a)) * torch.sqrt(torch.dot(b, b)))

@@ -102,7 +102,7 @@ def test_options_lists_all_names_and_the_options_of_a_given_name(capsys):
     assert "--hsic-weight  (default: 0.0)" in criterion and "--token-loss" in criterion
 
 
-def test_unknown_name_is_refused_with_the_nearest():
+def test_error_for_an_unknown_name_lists_the_nearest_names():
     with pytest.raises(UserError, match="transformer_codas: no model, .* transformer_coda,") as bad:
         cli.run(["options", "transformer_codas"])
     assert "\n" not in str(bad.value)

@@ -41,7 +41,9 @@ def test_table_has_every_component_and_layer(checkpoint, data, capsys):
     out = capsys.readouterr().out
     for component in COMPONENTS:
         assert re.search(rf"^{component} +1 ", out, re.M), component
-    assert len(re.findall(r"^ +2 ", out, re.M)) == 3 * 3, "similarity, sharpness, scores"
+    assert len(re.findall(r"^ +2 ", out, re.M)) == 3 * 3, (
+        "tables of similarity, sharpness and scores"
+    )
     for heading in ("SVCCA", "SVCCA top", "CKA", "JSD", "Sub.", "Out.", "Out. i≠j"):
         assert heading in out
 
@@ -185,8 +187,8 @@ def test_heads_csv_and_tables_have_every_head(save, data, tmp_path, capsys):
     assert float(rows[1]["low"]) < float(rows[1]["importance"]) < float(rows[1]["high"])
     assert float(rows[1]["p_holm"]) >= layer["importance"]["p"][1]
     page = (tmp_path / "report.html").read_text()
-    assert "rise of the loss without the head" in page, "labels of the heat maps"
-    assert "first: Without one head" in page, "the first finding"
+    assert "rise of the loss without the head" in page, "heat maps are labelled"
+    assert "first: Without one head" in page, "the first finding is stated first"
 
 
 def test_missing_libraries_are_reported_before_the_analysis(monkeypatch):

@@ -97,7 +97,7 @@ def test_entropy_of_uniform_and_one_hot_weights():
     assert float(attention_entropy(at).sharp) == 0, "a weight of 0.95 itself does not count"
 
 
-def test_training_weights_are_returned_before_dropout():
+def test_attention_weights_in_training_are_returned_before_dropout():
     model = build_ours(attention_dropout=0.5).train()
     batch = toy_batch((5, 4), (4, 5))["net_input"]
     states = model(**batch, return_head_states=("weights",))[1]["head_states"]["encoder"][0]

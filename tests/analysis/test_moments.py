@@ -14,7 +14,7 @@ from diverse_mha.measures.unbiased import NormMoments, positions_needed, unbiase
 
 
 def hsic_1(k, m):
-    """Song et al. 2012, Eq. 5."""
+    """Return unbiased HSIC from two kernel matrices (Song et al. 2012, Eq. 5)."""
     n = len(k)
     k, m = (x - torch.diag(x.diagonal()) for x in (k, m))
     total = (k * m).sum() + k.sum() * m.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (k @ m).sum()
@@ -33,7 +33,7 @@ def cka_from_kernels(x, heads):
 
 
 @pytest.mark.parametrize("offset", [0.0, 30.0])
-def test_moments_do_not_depend_on_the_batches(offset):
+def test_unbiased_cka_equals_kernel_matrices_for_any_batch_sizes(offset):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(50, 12, generator=generator, dtype=torch.float64) + offset
     x[:, 3:6] = x[:, :3] @ torch.randn(3, 3, generator=generator, dtype=torch.float64) + x[:, 3:6]
@@ -78,7 +78,7 @@ def cka_of_random_heads(positions, shared, width=64, heads=8):
 
 
 def test_the_bias_of_independent_heads_matches_the_page():
-    """Rows of the table on docs/analysis.md: positions, CKA and its unbiased estimate."""
+    """A row of the table on docs/analysis.md has positions, CKA and unbiased CKA."""
     page = (ROOT / "docs/analysis.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\d,]+) \| (0\.\d+) \| (0\.\d+) \|$", page, re.M)
     assert [row[0] for row in rows] == ["64", "256", "1,024", "4,096"]
@@ -96,7 +96,7 @@ def test_the_needed_positions_reduce_the_bias_to_0_02(positions, shared, needed)
     assert found == pytest.approx(needed, rel=0.05)
     biased, unbiased = cka_of_random_heads(found, shared)
     assert biased - unbiased == pytest.approx(0.02, abs=0.001)
-    assert positions_needed(0.001, 0.0, 100) == 100, "at least the measured number"
+    assert positions_needed(0.001, 0.0, 100) == 100, "never fewer positions than measured"
 
 
 def test_cka_of_a_constant_head_is_0_and_of_three_positions_none():

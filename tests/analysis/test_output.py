@@ -50,7 +50,9 @@ def folder(checkpoint, save, data, tmp_path_factory):
 def test_folder_has_numbers_figures_and_page(folder):
     content = json.loads((folder / "scores.json").read_text())
     figures = {path.name for path in (folder / "figures").iterdir()}
-    assert len(figures) == len(FORMATS) * (1 + 3 + 2), "curves, components, models"
+    assert len(figures) == len(FORMATS) * (1 + 3 + 2), (
+        "1 figure of curves, 3 of components, 2 of models"
+    )
     assert {"svcca-curves-models.png", "svcca-baseline.svg", "svcca-cross-beside.pdf"} <= figures
     starts = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
     for path in (folder / "figures").iterdir():

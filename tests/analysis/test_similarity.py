@@ -40,7 +40,7 @@ def test_svcca_equals_full_matrices(n, a, b, threshold):
 
 @pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3), (31, 1, 1)])
 def test_top_mean_equals_the_published_code(n, a, b):
-    """``sum_threshold`` of Raghu et al.: the shortest prefix whose sum reaches the threshold."""
+    """Raghu et al. average the shortest prefix of coefficients that has 98 % of their sum."""
     x, y = responses(n, a, b)
     found = svcca(x, y)
     rho = found.coefficients.tolist()
@@ -59,7 +59,7 @@ def test_an_invertible_map_leaves_svcca_at_one_if_all_directions_are_kept():
     (x,) = responses(80, 6)
     mix = torch.randn(6, 6, dtype=torch.float64) + 3 * torch.eye(6, dtype=torch.float64)
     assert svcca(x, x @ mix + 5, threshold=1.0).mean == pytest.approx(1.0, abs=1e-9)
-    assert cka(x, x @ mix) < 0.999, "CKA is not invariant"
+    assert cka(x, x @ mix) < 0.999, "CKA is not invariant to invertible maps"
 
 
 def test_constant_activations_have_no_similarity():

@@ -56,7 +56,7 @@ def test_cross_attention_row_differs_from_the_mean_of_components():
     content = {"models": [to_json(found)]}
     for name, value in {"svcca": 0.3, "svcca.top": 0.35, "cka": 0.3}.items():
         assert MEASURES[name].read(content) == pytest.approx(value), (
-            "the paper's numbers are in reproduce"
+            "reproduce reads the row that the paper reports"
         )
 
 

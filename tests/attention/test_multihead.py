@@ -20,9 +20,9 @@ SOFT = torch.linspace(-3, 1, T * S, dtype=torch.float64).view(
 MODULES = {
     "plain": {},
     "no bias": {"bias": False},
-    "widths": {"kdim": 10, "vdim": 12},
+    "kdim and vdim": {"kdim": 10, "vdim": 12},
     "bias_kv": {"add_bias_kv": True},
-    "zero": {"add_zero_attn": True, "add_bias_kv": True},
+    "zero_attn": {"add_zero_attn": True, "add_bias_kv": True},
 }
 MASKS = {
     "none": {},

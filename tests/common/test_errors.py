@@ -48,7 +48,7 @@ def raising(error):
         (OSError("odd"), 2, "error: odd\n"),
     ],
 )
-def test_errors_are_one_line_with_a_code(error, code, line, capsys):
+def test_errors_are_reported_in_one_line_with_an_exit_code(error, code, line, capsys):
     assert ending(raising(error), capsys) == (code, line)
 
 
@@ -58,7 +58,7 @@ def from_a_process(error):
     return ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{text}", 1, 4711)
 
 
-def test_a_user_error_in_another_process_is_one_line(capsys):
+def test_a_user_error_in_another_process_is_reported_in_one_line(capsys):
     error = from_a_process(UserError("--lr 0: must be positive"))
     assert ending(raising(error), capsys) == (2, "error: --lr 0: must be positive\n")
     with pytest.raises(ProcessRaisedException):

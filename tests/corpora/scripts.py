@@ -1,4 +1,4 @@
-"""Runs the scripts of ``data-prep/`` with forked Python commands."""
+"""Runs the scripts of ``data-prep/``; their Python commands run on the warm server."""
 
 import hashlib
 import os

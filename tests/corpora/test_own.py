@@ -171,7 +171,7 @@ def test_gzipped_text_gives_the_same_corpus(text, tmp_path):
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         if path.name == "train.de":
             assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5, (
-                "the same corpus"
+                "gzipped text is the same corpus"
             )
             path.write_text("Eins\n" * 6)
             said = refused("own", *words, cwd=tmp_path)

@@ -53,12 +53,12 @@ def test_detokenised_tokens_equal_the_text(language, line):
     assert make_detokeniser(language, "none")("Ja , & so") == "Ja , & so"
 
 
-def test_words_are_segmented_and_special_characters_escaped(tmp_path, monkeypatch, capfd):
+def test_chinese_words_are_segmented_and_special_characters_escaped(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(tempfile, "tempdir", os.fspath(tmp_path))
     chinese._segmenter.cache_clear()
     tokenise = make_tokeniser("zh")
     assert tokenise("我来到北京清华大学。") == "我 来到 北京 清华大学 。"
     assert tokenise(" UN\t& 2017 年 [1] ") == "UN &amp; 2017 年 &#91; 1 &#93;"
     assert tokenise("") == ""
-    assert list(tmp_path.iterdir()) == []  # no cache is written, which others could replace
+    assert list(tmp_path.iterdir()) == []  # no cache file, which other users could replace
     assert capfd.readouterr() == ("", "")

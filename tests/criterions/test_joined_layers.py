@@ -80,7 +80,7 @@ def test_only_small_layers_of_equal_shape_are_joined(monkeypatch):
     def layers(*lengths):
         return [HeadStates(outputs=torch.ones(2, 4, length, 3)) for length in lengths]
 
-    assert base.join_layers(layers(5, 5), ["outputs"]) is None, "on a CPU"
+    assert base.join_layers(layers(5, 5), ["outputs"]) is None, "layers are not joined on a CPU"
     as_on_a_gpu(monkeypatch)
     joined = base.join_layers(layers(5, 5, 5), ["outputs"])
     assert joined.outputs.shape == (6, 4, 5, 3) and joined.weights is None

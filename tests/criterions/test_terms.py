@@ -167,7 +167,7 @@ def in_batch(of_layer, method, head_states, options, size):
         if method == "cka" and "cka_target" in options:
             layers = [(layer - options["cka_target"]) ** 2 for layer in layers]
         sign = -1 if method == "disagreement" else 1
-        reading = options.get("orthogonality_normalization", "summed-loss")  # the default
+        reading = options.get("orthogonality_normalization", "summed-loss")  # the option's default
         summed = method == "orthogonality" and reading == "summed-loss"
         loss = loss + sign * weight * sum(layers) / (size if summed else len(layers))
     return value, loss

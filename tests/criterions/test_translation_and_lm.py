@@ -32,7 +32,7 @@ def test_without_terms_the_loss_is_fairseqs(weight, accuracy, sentence_avg):
 @pytest.mark.parametrize("how", ["stock", "auto"])
 @pytest.mark.parametrize("prefix", [1, 3, 6])
 def test_tokens_of_an_ignored_prefix_do_not_count(prefix, how):
-    """Fairseq divides the loss by the number of all tokens."""
+    """They count in fairseq, which divides the loss by the number of all tokens."""
     model, batch = build_ours(), toy_batch(target_lengths=(4, 6, 2))
     tokens = [max(length - prefix, 0) for length in (4, 6, 2)]
     loss, size, log, _ = run(ours(ignore_prefix_size=prefix, token_loss=how), model, batch)

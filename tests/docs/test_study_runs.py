@@ -62,7 +62,7 @@ def test_a_changed_figure_is_detected(published, monkeypatch, tmp_path):
     ]
 
 
-def test_packed_runs_unpack_to_the_same_bytes_and_pack_the_same(some, tmp_path):
+def test_runs_keep_their_bytes_when_packed_and_unpacked(some, tmp_path):
     packed = archive.pack(archive.read_runs(some))
     (tmp_path / "runs.tar.xz").write_bytes(packed)
     archive.unpack(tmp_path / "again", tmp_path / "runs.tar.xz")

@@ -75,7 +75,7 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
     ]
 
 
-def test_other_options_reach_fairseq(data, checkpoint, scored, tmp_path):
+def test_options_of_fairseq_are_passed_on(data, checkpoint, scored, tmp_path):
     words = [f"{checkpoint}", f"{data}", "--output", f"{tmp_path / 'new/x.json'}"]
     evaluate_lm.main([*words, "--no-progress-bar"])
     assert scored[0].extra == ("--no-progress-bar",)

@@ -35,7 +35,9 @@ def test_averaging_and_search_follow_the_recipe_unless_options_are_given(run, ca
     words = [str(run), "bin", "--lenpen", "1.5"]
     args, inputs = parse_with_fairseqs(build_parser(), words, {})
     assert inputs.checkpoint == str(run / "averaged.pt")
-    assert torch.load(inputs.checkpoint)["model"]["w"] == 2.5, "the average of the last two"
+    assert torch.load(inputs.checkpoint)["model"]["w"] == 2.5, (
+        "the average of the last two checkpoints"
+    )
     assert (args.beam, args.lenpen, args.compound_split) == (4, 1.5, True)
     assert inputs.extra == ("--max-len-a=1.2",)
     options = "--beam=4 --lenpen=0.6 --max-len-a=1.2 --compound-split"

@@ -119,7 +119,7 @@ def test_the_effective_batch_does_not_depend_on_the_number_of_gpus():
         for gpus in range(1, 17):
             assert batches % run.gpus(gpus) == 0
             assert 1 <= run.gpus(gpus) <= gpus
-        assert run.gpus(0) == 0, "the CPU"
+        assert run.gpus(0) == 0, "without a GPU, the CPU is used"
         assert replace(run, scale="smoke").gpus(8) == 0
         expected = {1: 1, 2: 2, 8: 8, 16: 8, 12: 6}
         assert run.gpus(8) == expected[batches]

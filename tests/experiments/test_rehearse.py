@@ -1,4 +1,4 @@
-"""Rehearsals of the paper scale."""
+"""``reproduce --rehearse``: one update of every distinct model at its real size."""
 
 import csv
 
@@ -57,7 +57,9 @@ def test_a_rehearsal_resumes_and_keeps_rows_of_other_tables(tmp_path, monkeypatc
     assert not rehearse.rehearse([table.only("baseline,hsic")], choices, tmp_path)
     assert rehearse.rehearse([table.only("drophead")], choices, tmp_path)
     assert not rehearse.rehearse([table.only("baseline,hsic")], choices, tmp_path)
-    assert sorted(seen) == ["baseline", "drophead", "hsic", "hsic"], "a failed one is tried again"
+    assert sorted(seen) == ["baseline", "drophead", "hsic", "hsic"], (
+        "a failed rehearsal is repeated"
+    )
     with (tmp_path / "rehearsal.csv").open() as lines:
         rows = {row["method"]: row["failure"] for row in csv.DictReader(lines)}
     assert rows == {"baseline": "", "hsic": "broke", "drophead": ""}

@@ -92,7 +92,7 @@ def test_dry_run_has_the_analyses_that_cells_need(capsys):
     lines = [line for line in capsys.readouterr().out.splitlines() if "cli analyze" in line]
     assert len(lines) == 5 and all("--against runs/reproduce/small/runs/" in x for x in lines)
     assert all(".seed2." in line.partition("--against")[2] for line in lines), (
-        "not the model itself"
+        "no model is compared with itself"
     )
 
 

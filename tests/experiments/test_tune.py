@@ -59,7 +59,7 @@ def started(monkeypatch):
 def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
     words = [*TABLE, "--rows", "baseline,hsic", *SWEEPS, "--out", str(tmp_path)]
     assert cli.run(words) == 0, capsys.readouterr().out
-    assert len(started) == 8, "two rows, 2 + 2 settings"
+    assert len(started) == 8, "two rows with 2 + 2 settings each"
     tried = [
         ("hsic" in name, name.partition("lr=")[2].partition(".max")[0]) for name in started[:4]
     ]
@@ -168,7 +168,7 @@ def test_a_row_is_tuned_and_then_uses_its_best_settings(local_table, tmp_path):
     assert len(list(tmp_path.glob("smoke/runs/*/result.json"))) == 1
 
 
-def test_codas_hidden_width_is_tuned_as_in_the_paper():
+def test_codas_hidden_ratio_is_tuned_as_in_the_paper():
     table = PAPERS["study"]["fair-trial-small"]
     sweep = read_sweep(
         "model.cascade_hidden_ratio=2,4,8", table.only("coda-slow"), Choices("small")

@@ -72,7 +72,7 @@ def test_resumed_update_starts_at_its_first_batch(caplog):
     state, read = saved(2, 5)
     assert sorted(set(read + rest(state, 1, [7, 4]))) == list(range(24))
     assert len(rest(state, 1, [7, 4])) == 17 and len(rest(state, 1, [4, 7])) == 16
-    assert len(rest(saved(1, 3)[0], 1, [2])) == 22, "an update has more batches now"
+    assert len(rest(saved(1, 3)[0], 1, [2])) == 22, "an update starts at an even batch"
     assert caplog.messages[0] == (
         "processes: 2 in the checkpoint, now 1; each continues after 7 batches of the epoch, not 5"
     )

@@ -34,7 +34,7 @@ UNLIKE = {**LIKE, "disagreement_on": "encoder,decoder"}
             {"criterion": {**LIKE, "hsic_weight": 1e-7, "newer": 1}},
             "--hsic-weight 0.0, .* now 1e-07",
         ),
-        # fairseq adds the suffix to the path.
+        # fairseq adds the checkpoint suffix to the path.
         (
             {"model": {"drophead": 0.0}},
             f"--drophead 0.1, .* or, to continue .* --restore-file run/{LAST}$",

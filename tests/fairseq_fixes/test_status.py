@@ -41,7 +41,7 @@ def test_a_start_and_a_checkpoint_are_recorded(run, tmp_path):
     assert json.loads((tmp_path / "status.json").read_text()) == content
     trainer.get_num_updates.return_value = 9
     checkpoint_utils.load_checkpoint(config, trainer)
-    assert read_status(tmp_path).finished, "resumed"
+    assert read_status(tmp_path).finished, "the resumed run has all updates"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@
 
 import os
 
-# Asks the driver for a GPU, because forked processes cannot use CUDA once it is initialised.
+# Torch then asks the driver whether there is a GPU. Otherwise it would initialise CUDA, and forked
+# processes could not use it.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 import pytest

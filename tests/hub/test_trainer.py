@@ -179,7 +179,7 @@ def test_a_schedule_follows_the_updates(tmp_path):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["bert", "llama"])
-def test_compiling_changes_nothing(tmp_path, name):
+def test_torch_compile_does_not_change_the_logs(tmp_path, name):
     options = {"torch_compile": True, "torch_compile_backend": "aot_eager"}
     logs = follow_a_schedule(tmp_path, name), follow_a_schedule(tmp_path, name, **options)
     for one, other in zip(*logs, strict=True):

@@ -103,7 +103,7 @@ def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared
         more = [] if name == "plain" else ["--alignment-head", name]
         command = ["diverse_mha.cli", "export", checkpoint, folder, "--format", "ctranslate2"]
         said = run(*command, *more).stdout
-    one = r"layer [12], (head [1-4]|average of the heads)$"  # CTranslate2 has no next step
+    one = r"layer [12], (head [1-4]|average of the heads)$"  # no .next head: CTranslate2 lacks them
     assert re.search(rf"for CTranslate2, aligning by {one}", said.strip())
     lines = (prepared / SOURCE).read_text().splitlines()[:3]
     done = translate(prepared, "\n".join([*lines, ""]), "--alignments", "2.2")

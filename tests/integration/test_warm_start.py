@@ -13,7 +13,7 @@ LAST = "checkpoint_last.pt"
 SHAPE = """
 --encoder-layers 2 --decoder-layers 2 --encoder-attention-heads 2 --decoder-attention-heads 2
 """.split()
-ONCE = ["--max-update", 1, "--lr", 0]  # loaded parameters stay unchanged
+ONCE = ["--max-update", 1, "--lr", 0]  # an update that does not change loaded parameters
 
 
 def check(start, folder, done) -> None:

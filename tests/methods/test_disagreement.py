@@ -24,7 +24,7 @@ def attention(bsz=3, num_heads=4, tgt_len=5, src_len=6, key_padding_mask=None, s
     return logits.softmax(dim=-1)
 
 
-# Equal to the double sums.
+# Equality with the double sums.
 
 
 def of_heads(*lengths):
@@ -59,7 +59,7 @@ def test_position_term_equals_the_double_sum(num_heads, reduction, lengths):
 
 @pytest.mark.parametrize("term", COSINE_TERMS)
 def test_permuted_views_and_large_inputs_give_the_same_values(term):
-    """Views (B, H, T, D) of (T, B, H*D), large enough for several chunks."""
+    """Inputs are views (B, H, T, D) of (T, B, H*D), large enough for several chunks."""
     length, bsz, num_heads, head_dim = 64, 33, 8, 64
     flat = torch.randn(length, bsz, num_heads * head_dim, dtype=torch.float64)
     view = flat.view(length, bsz, num_heads, head_dim).permute(1, 2, 0, 3)

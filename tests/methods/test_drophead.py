@@ -37,7 +37,7 @@ def test_a_mask_is_shared_by_a_batch_a_sentence_or_a_token(mask, draws, scale):
     assert torch.equal(zero, (dropped == 0).any(dim=3))
     factor = 1 / (1 - RATE) if scale == "kept" else 1.0
     torch.testing.assert_close(dropped[~zero], x[~zero] * factor, rtol=1e-12, atol=0)
-    # Draws are ordered by head.
+    # The random numbers are drawn for one tensor of the mask's shape.
     torch.manual_seed(1)
     kept = {"batch": (1, 8, 1), "sentence": (50, 8, 1), "token": (50, 8, 3)}[mask]
     expected = torch.empty(kept, dtype=x.dtype).bernoulli_(1 - RATE) == 0

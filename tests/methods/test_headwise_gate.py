@@ -17,7 +17,7 @@ def gated(**options):
 
 
 def slow(module, heads, layer_input) -> torch.Tensor:
-    """Qiu et al. 2025 for one position, with lists of C numbers."""
+    """Return the output of Qiu et al. 2025 for one position. Vectors are lists of C numbers."""
     size = len(heads) // H
     scaled = []
     for h in range(H):
@@ -35,7 +35,7 @@ def example():
     return module, *torch.randn(2, 4, 5, C, dtype=torch.float64).requires_grad_()
 
 
-def test_equals_the_equation_number_by_number():
+def test_gate_equals_the_equation_number_by_number():
     module, heads, layer_input = example()
     result = module(heads, layer_input)
     for b in range(4):
@@ -44,7 +44,7 @@ def test_equals_the_equation_number_by_number():
             torch.testing.assert_close(result[b, t].tolist(), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_gradients_are_right():
+def test_gradients_pass_gradcheck():
     module, heads, layer_input = example()
     names = [name for name, _ in module.named_parameters()]
     assert names == ["weight", "bias", "gate.weight"]

@@ -105,7 +105,7 @@ def test_without_a_mask_every_position_is_real():
     assert sample_positions(None, (2, 3), 2, training=False).tolist() == [0, 4]
 
 
-def test_validation_covers_all_places_of_sentences_of_one_length():
+def test_validation_samples_cover_all_positions_of_sentences():
     """In the order of sentences, every 8th of 64 x 8 positions is the first of a sentence."""
     positions = sample_positions(None, (64, 8), 64, training=False)
     assert torch.bincount(positions % 8).tolist() == [8] * 8

@@ -15,7 +15,7 @@ CONVERGED = {"method": "power", "iterations": 500}
 @pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3]])
 # The power method converges slowly if eigenvalues are close. With scale 0.01 all are near -1.
 @pytest.mark.parametrize("scale,close", [(0.01, 1e-3), (0.3, 1e-5), (3.0, 1e-5)])
-def test_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close):
+def test_srip_equals_numpys_spectral_norm(num_heads, head_dim, lengths, scale, close):
     mask = None if lengths is None else padding(lengths)
     x = vectors(num_heads=num_heads, head_dim=head_dim, scale=scale)
     expected = reference_diversity.srip(x, mask)
@@ -37,7 +37,7 @@ def test_gradients_pass_gradcheck(options, num_heads):
 
 
 def test_default_power_method_is_close_from_below():
-    """With 8 random heads, 8 nearly orthonormal ones, and 8 with a shared component."""
+    """The 8 heads are random, nearly orthonormal, or share a component."""
     for scale, common in ((1.0, 0.0), (32**-0.5, 0.0), (0.5, 0.5)):
         x = vectors(1, 8, 500, 32, scale=scale) + common * vectors(1, 1, 500, 32, seed=1)
         exact, exact_grad = value_and_grad(lambda y: srip(y, method="exact"), x)
@@ -57,7 +57,7 @@ def test_eigenvalues_of_opposite_sign_and_equal_size_do_not_cancel():
 
 @pytest.mark.parametrize("method", ["exact", "power"])
 def test_orthonormal_heads_give_zero(method):
-    """W = 0: the value and its subgradient are zero."""
+    """W = V^T V - I is 0, so the value and its subgradient are 0."""
     x = torch.eye(4, 6, dtype=torch.float64)[None, :, None, :].expand(2, 4, 3, 6)
     value, grad = value_and_grad(lambda y: srip(y, method=method), x)
     assert value == 0 and not grad.any()

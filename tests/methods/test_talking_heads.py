@@ -24,7 +24,10 @@ def talking(seed: int | None = 5, **options):
 
 
 def slow(q, k, v, masked, before, after):
-    """Shazeer et al. 2020 for one sentence, with lists (H, T, D) and a mask (T, T)."""
+    """Return the outputs of Shazeer et al. 2020 for one sentence, from lists (H, T, D).
+
+    ``masked`` is a list (T, T); ``before`` and ``after`` are the maps (H, H) over heads.
+    """
     heads, size = range(H), len(q[0][0])
     logits = [
         [[sum(a * b for a, b in zip(q[h][t], k[h][s], strict=True)) / math.sqrt(size)
@@ -46,7 +49,7 @@ def slow(q, k, v, masked, before, after):
     return outputs
 
 
-def test_equals_the_equations_number_by_number():
+def test_talking_heads_equal_the_equations_number_by_number():
     torch.manual_seed(2)
     seam = TalkingHeads(H).double()
     for parameter in seam.parameters():
@@ -65,7 +68,7 @@ def test_equals_the_equations_number_by_number():
     torch.testing.assert_close(states.weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64))
 
 
-def test_gradients_are_right():
+def test_gradients_pass_gradcheck():
     torch.manual_seed(3)
     logits = torch.randn(1, H, 2, 3, dtype=torch.float64, requires_grad=True)
     maps = [torch.randn(H, H, dtype=torch.float64, requires_grad=True) for _ in range(2)]

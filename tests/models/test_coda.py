@@ -191,7 +191,7 @@ SAMPLED = {
 
 @pytest.mark.parametrize("row", SAMPLED)
 def test_samples_with_negligible_noise_equal_the_mean(row):
-    """In a full pass, step by step and with beams."""
+    """They are equal in a full pass, step by step and in beam search."""
     given = SAMPLED[row] | {"attention_noise": 1e-12, "decoder_layers": 3}
     mean, sampled = (
         build_ours("transformer_coda", **given, attention_samples=count).double().eval()

@@ -17,10 +17,10 @@ FAMILY = {
     "sink": {"logits": "sink"},
     "elementwise-gate": {"aggregation": "elementwise-gate", **LAYERS},
     "exclusive": {"aggregation": "exclusive", **LAYERS},
-    "together": {
+    "qk-norm, residual and exclusive": {
         "projections": "qk-norm", "logits": "residual", "aggregation": "exclusive", **LAYERS,
     },
-    "residuals": {"projections": "value-residual", "logits": "mlp", "attention_noise": 1.0},
+    "value-residual and mlp": {"projections": "value-residual", "logits": "mlp", "attention_noise": 1.0},
 }  # fmt: skip
 STOCK_AT_START = ("knocking-heads", "value-residual")
 

@@ -80,7 +80,7 @@ def other_values(config: type) -> list[str]:
 
 @pytest.mark.parametrize("everything", [False, True])
 @pytest.mark.parametrize("ours, stock", pairs())
-def test_every_option_agrees(ours, stock, everything):
+def test_options_and_defaults_equal_those_of_the_namesake(ours, stock, everything):
     words = other_values(stock_config(stock)) if everything else []
     own, theirs = chosen(ours, *words), chosen(stock, *words)
     differing = {k: (own.get(k), v) for k, v in theirs.items() if k not in own or own[k] != v}
@@ -91,7 +91,7 @@ def test_every_option_agrees(ours, stock, everything):
     expected = {f.name: f.default for f in fields(stock_config(stock))}
     expected |= {f.name: f.default for f in fields(SeamConfig)} | PREFIXES[prefix][family]
     extra = {k: v for k, v in own.items() if k not in theirs and v != expected.get(k, ())}
-    # An option that the stock parser gives only to the task has the given value.
+    # The stock parser passes some options only to the task. Ours have the value in ``words``.
     assert {k: v for k, v in extra.items() if f"--{k.replace('_', '-')}" not in words} == {}
 
 

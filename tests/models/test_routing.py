@@ -38,7 +38,7 @@ def test_parameters_of_tables_3_and_4(kind, row):
     options = {f"aggregation_{component}_layers": value for component, value in layers.items()}
     base = count_parameters("transformer_disagree_wmt_en_de")
     routed = count_parameters("transformer_routing_wmt_en_de", aggregation=kind, **options)
-    assert routed - base == modules * 2_101_248  # "+2.1M"
+    assert routed - base == modules * 2_101_248  # the paper: "+2.1M"
 
 
 def test_parameters_of_big_with_two_layers():

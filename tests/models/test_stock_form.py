@@ -43,7 +43,7 @@ MODELS = {
         "transformer_lm_disagree_tiny",
         LM | {"pruned_heads": "decoder 1.1 1.4"},
     ),
-    "norm after": ("transformer_lm_disagree", LM | {"decoder_output_dim": 16}),
+    "post-norm language model": ("transformer_lm_disagree", LM | {"decoder_output_dim": 16}),
 }
 
 

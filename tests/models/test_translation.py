@@ -28,13 +28,13 @@ VARIANTS = {
     "learned": {"encoder_learned_pos": True, "decoder_learned_pos": True},
     "no-positions": {"no_token_positional_embeddings": True, "no_scale_embedding": True},
     "narrow-output": {"decoder_output_dim": 8, "decoder_input_dim": 16, "activation_fn": "gelu"},
-    "one-sided": {"decoder_embed_dim": 24, "decoder_attention_heads": 2},
+    "wider-decoder": {"decoder_embed_dim": 24, "decoder_attention_heads": 2},
 }
 
 
 @pytest.mark.parametrize("suffix", TRANSLATION_NAMESAKES)
 def test_shapes_under_hydra_are_those_of_stock_architectures(suffix):
-    """Under Hydra only the dataclass counts. test_namesakes.py tests the command line."""
+    """Hydra reads defaults from the dataclass only. test_namesakes.py tests the command line."""
     config = MODEL_DATACLASS_REGISTRY["transformer_disagree" + suffix]()
     args = Namespace()
     ARCH_CONFIG_REGISTRY["transformer" + suffix](args)

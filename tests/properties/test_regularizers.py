@@ -79,7 +79,7 @@ def test_more_padding_has_no_effect(name, data):
     covered[:bsz, :length] = mask
     value2, gradient2 = value_and_gradient(name, wide, covered)
     torch.testing.assert_close(value2, value, rtol=1e-9, atol=1e-12)
-    if name != "position":  # its vectors go through a softmax here, also if they are NaN
+    if name != "position":  # here the softmax of NaN vectors has NaN gradients
         torch.testing.assert_close(gradient2[:bsz, :, :length], gradient, rtol=1e-7, atol=1e-10)
         assert not gradient2[covered.unsqueeze(1).expand(-1, heads, -1)].any()
 

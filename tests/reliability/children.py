@@ -42,7 +42,7 @@ class Child:
         writer.close()
 
     def result(self, seconds: float = 3600):
-        """Wait for the process.
+        """Wait for the process for up to ``seconds``.
 
         Returns:
             ``(code, said)``: the exit code (a negative one is a signal), and the function's result

@@ -44,7 +44,7 @@ RUNS = {
 _OFF = {
     "disagreement": None,
     "hsic_weight": 0.0,
-    "hsic_samples": 512,  # the default; other options apply only with HSIC
+    "hsic_samples": 512,  # the default; other values are refused without HSIC
     "orthogonality_weight": 0.0,
     "diversity_start": 0,
     "diversity_warmup_updates": 0,
@@ -165,8 +165,8 @@ def _configuration(run: str, data: Path):
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     cfg = convert_namespace_to_omegaconf(args)
     if "token_loss" in cfg.criterion:
-        # A single process would fuse the loss, but several would not: fairseq's loss, which they
-        # use, rounds to float32.
+        # Otherwise one process would use the fused loss, and several fairseq's loss, which rounds
+        # to float32.
         cfg.criterion.token_loss = "stock"
     return cfg
 
@@ -238,7 +238,7 @@ def _deviation(first: list, second: list) -> float:
     return max(float((x - y).abs().max()) for x, y in pairs) / scale
 
 
-_TIMES = ("wall", "wps", "ups", "wpb", "bsz", "train_wall")  # times, and sums over workers
+_TIMES = ("wall", "wps", "ups", "wpb", "bsz", "train_wall")  # and values that depend on the workers
 
 
 def _log_deviation(first: dict, second: dict) -> float:

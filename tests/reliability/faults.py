@@ -18,11 +18,11 @@ class Fault:
     Attributes:
         where: ``update`` (at its start), ``write`` (a checkpoint is opened for writing)
             or ``rename`` (a file is renamed to a checkpoint).
-        nth: its number, counted from 1 in this process.
+        nth: number of the update, write or rename, counted from 1 in this process.
         how: ``SIGKILL`` or ``SIGTERM``, at once; for ``write`` also ``kill`` (the kernel ends
             the process after ``size`` bytes) or ``full`` (writing fails after ``size`` bytes,
             as on a full disk).
-        size: bytes that can still be written.
+        size: largest possible size of a file in bytes.
     """
 
     where: str

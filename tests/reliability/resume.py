@@ -12,7 +12,7 @@ UPDATES = 8  # an epoch has 4 to 7 updates
 
 
 def whole_run(words: list[str], save_dir: Path) -> tuple[dict, int]:
-    """Train without a fault; return the last checkpoint and the number of writes."""
+    """Train without a fault; return the last checkpoint and the number of checkpoint writes."""
     count = call(train, words)
     return load(save_dir / "checkpoint_last.pt"), count
 

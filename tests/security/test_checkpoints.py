@@ -66,7 +66,7 @@ def bomb(whole):
 
 
 def test_the_unsafe_pickle_runs_code_without_the_guard(bomb, world):
-    """Otherwise the tests below would prove nothing."""
+    """If it did not, the tests below would prove nothing."""
     with contextlib.suppress(RuntimeError):  # torch warns after loading a bare pickle
         torch.load("bomb.pt", weights_only=False)
     assert (world / "exploded").is_dir()
@@ -105,7 +105,7 @@ def test_the_hub_interface_refuses_a_malicious_checkpoint(whole, world):
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 def test_user_dir_in_a_checkpoint_is_not_imported(world, monkeypatch, capsys):
-    """Via evaluate-lm, which passes --user-dir on to fairseq-eval-lm."""
+    """One of the checkpoint's options, which evaluate-lm passes on to fairseq, is --user-dir."""
     (world / "plugin_that_runs").mkdir()
     (world / "plugin_that_runs/__init__.py").write_text("import os; os.mkdir('exploded')\n")
     state = torch.load("lm.pt", weights_only=True)

@@ -63,7 +63,7 @@ def build(state, data):
 
 
 def build_if_it_fits(state, data):
-    """Build a model. Parameters may not fit it, because a text counts as true for a switch."""
+    """Build a model. Parameters may not fit it, because a text counts as true for a flag."""
     try:
         build(state, data)
     except RuntimeError as error:
@@ -77,7 +77,7 @@ def data_of(state, folders):
 
 
 def test_the_watch_notices_code_that_runs(watch, tmp_path, monkeypatch):
-    """Otherwise the tests below would prove nothing."""
+    """If it did not, the tests below would prove nothing."""
     monkeypatch.chdir(tmp_path)
     for expression in (EXPRESSION, f"open('{CANARY}', 'w')", f"'{CANARY}'"):
         with pytest.raises(AssertionError), watch.on():
@@ -227,11 +227,11 @@ KINDS = [
     ("model", "transformer", "adaptive_softmax_cutoff", "cfg"),  # a list, evaluated by fairseq
     ("model", "transformer", "encoder_layers_to_keep", "args"),
     ("model", "transformer", "dropout", "args"),  # a number
-    ("model", "transformer", "share_all_embeddings", "cfg"),  # a switch
+    ("model", "transformer", "share_all_embeddings", "cfg"),  # a flag
     ("model", "transformer", "activation_fn", "args"),  # the name of a function
     ("model", "transformer_disagree", "encoder_attention_heads", "cfg"),  # a whole number
     ("model", "transformer_coda", "logits", "cfg"),  # a choice
-    ("model", "lstm", "decoder_attention", "args"),  # a switch in text
+    ("model", "lstm", "decoder_attention", "args"),  # a flag written as text
     ("model", "lightconv", "encoder_kernel_size_list", "args"),  # a list of numbers
     ("model", "transformer_lm", "character_filters", "cfg"),  # a list of pairs
     ("task", "translation", "source_lang", "cfg"),  # a part of file names

@@ -27,7 +27,7 @@ def test_missing_language_is_reported(tmp_path):
     message = r"holds no dict.fr.txt, but dict.de.txt, dict.en.txt; give the languages that it has"
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config)
-    # Commands that read a checkpoint have no such options.
+    # Commands that read a checkpoint have no options for languages.
     message = "holds no dict.fr.txt, .*; give data like those that the checkpoint was trained on$"
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config, from_checkpoint=True)

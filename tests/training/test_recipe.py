@@ -22,7 +22,9 @@ from diverse_mha.training.compose import compose, lookup, parse_overrides
         (ValueError("--hsic-samples -1: of torch"), ProcessRaisedException, "--hsic-samples"),
     ],
 )
-def test_an_error_in_a_worker_process_is_one_line(monkeypatch, raised, expected, message):
+def test_an_error_in_a_worker_process_is_reported_in_one_line(
+    monkeypatch, raised, expected, message
+):
     def spawn():  # fails as torch.multiprocessing.spawn does
         told = "".join(traceback.format_exception(raised))
         raise ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{told}", 1, 4711)
@@ -104,7 +106,7 @@ def test_a_group_overrides_the_recipe_and_an_override_overrides_both(tmp_path):
     (tmp_path / "method").mkdir()
     (tmp_path / "method/drophead.yaml").write_text("model: {drophead: 0.9}\n")
     assert lookup(compose(mine, choices, {}), "model.drophead") == 0.9, (
-        "the group beside the recipe"
+        "a group file beside the recipe comes first"
     )
 
 
@@ -114,7 +116,7 @@ def test_lenient_compose_ignores_a_choice_without_a_file():
     assert compose("demo", {"method": "hsci"}, {}, lenient=True) == compose("demo", {}, {})
 
 
-def test_errors_of_omegaconf_are_one_line():
+def test_errors_of_omegaconf_are_reported_in_one_line():
     with pytest.raises(UserError, match="demo.yaml: .*; correct it in the recipe") as caught:
         compose("demo", {}, {"model.dropout": "${"})
     assert "\n" not in str(caught.value)

@@ -91,7 +91,7 @@ def test_systems_that_hardly_translate_get_no_verdict(texts, capsys):
         ("--reference ref --scores a=ref --scores b=x", "--reference: does not go with --scores"),
     ],
 )  # fmt: skip
-def test_user_errors_are_one_line(texts, words, said):
+def test_user_errors_are_reported_in_one_line(texts, words, said):
     Path("short").write_text("a b\nc\n")
     with pytest.raises(UserError, match=said) as bad:
         cli.run(["compare", *words.split()])

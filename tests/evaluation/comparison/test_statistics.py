@@ -114,9 +114,9 @@ def test_one_seed_gives_the_standard_error_over_sentences():
 def test_intervals_have_their_nominal_coverage(seeds, over_seeds, of_single_seeds, of_methods):
     """About 95 % of the intervals of simulated methods contain their true difference, 0.5.
 
-    Of 600 intervals 570 should contain it, with a standard deviation of 5.3. Four deviations are
-    allowed, and 2 % less, as t is approximate. The mean squared standard error, relative to the
-    variance of differences, detects intervals that are too long.
+    Of 600 intervals, 570 should contain it, with a standard deviation of 5.3. The number may be
+    four standard deviations and another 2 % lower, because t is approximate. The mean squared
+    standard error, relative to the variance of differences, detects intervals that are too long.
     """
     rng = np.random.default_rng(5)
     sentences, trials, held = 100, 600, 0

@@ -140,7 +140,7 @@ def test_cells_masked_in_all_sentences_and_heads_are_left_out(mask, cells, left)
 
 @pytest.mark.parametrize("garbage", [1e30, float("nan"), float("inf")])
 @pytest.mark.parametrize("kind", CASCADES)
-def test_masked_content_does_not_matter(kind, garbage):
+def test_values_of_masked_cells_have_no_effect(kind, garbage):
     shape = (2, 3, 4, 5)
     masked = mask_of("both", shape)
     cascade = cascade_of(kind, 3, noise=1.0)
@@ -225,7 +225,7 @@ def test_weights_are_averaged_over_samples_of_the_whole_cascade(kind, mask):
 
 
 @pytest.mark.parametrize("kind", CASCADES)
-def test_layout_does_not_matter(kind):
+def test_memory_layout_does_not_change_the_result(kind):
     shape = (2, 4, 5, 6)
     cascade = cascade_of(kind, 4, noise=1.0).eval()
     masked = mask_of("both", shape)

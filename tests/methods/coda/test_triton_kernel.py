@@ -64,7 +64,7 @@ def example(heads, bsz, tgt, src, dtype=torch.float64):
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_values_and_gradients_equal_plain_torch(tiles, shape, mask, dtype):
-    """Without bfloat16, which the interpreter cannot multiply."""
+    """The test has no bfloat16, which Triton's interpreter cannot multiply."""
     heads, bsz, tgt, src = SHAPES[shape]
     module, parameters, (logits, previous, along) = example(*SHAPES[shape], dtype)
     masked = MASKS[mask](bsz, tgt, src)

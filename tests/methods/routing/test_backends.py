@@ -182,7 +182,7 @@ def test_fused_routing_keeps_only_the_votes_for_the_backward_pass(form):
 @pytest.mark.system
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_fused_routing_needs_less_memory():
-    """Peak memory with 64 MiB of votes, against plain autograd."""
+    """Peak memory with 64 MiB of votes is compared with that of plain autograd."""
     plain, fused = (
         peak_memory(forward_and_backward, form, device=torch.device("cpu"), threads=1)
         for form in ("plain", "chunked")

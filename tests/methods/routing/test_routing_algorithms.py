@@ -135,7 +135,7 @@ def test_kernel_is_exact_if_agreement_weights_underflow():
     mean = votes.double().mean(dim=1, keepdim=True)
     logits = votes.double() * mean * mean.abs() / (1.0 + mean.square())
     assert (logits.log_softmax(dim=2)[:, :, 1:] < -87.0).all()
-    # Logits of about 100 are rounded by 1e-5, which is relative in the shares.
+    # Rounding logits of about 100 by 1e-5 changes the shares by this relative amount.
     assert_kernel_is_right(simple_routing, {"iterations": 3}, votes, rtol=1e-4, atol=1e-4)
 
 

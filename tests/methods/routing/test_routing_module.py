@@ -45,7 +45,7 @@ def test_initial_votes_of_a_head_are_those_of_a_separate_layer():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("norms", [False, True])
 def test_forward_equals_the_equations(kind, capsules, norms):
-    """Eq. 8 and 9 for each head and capsule, then the slow algorithm."""
+    """The expected value uses Eq. 8 and 9 for each head and capsule, then the slow algorithm."""
     embed_dim, num_heads = 8, 2
     module = RoutingAggregation(
         embed_dim, num_heads, kind=kind, capsules=capsules, pre_norm=norms, post_norm=norms
