@@ -20,7 +20,9 @@ FAMILY = {
     "qk-norm, residual and exclusive": {
         "projections": "qk-norm", "logits": "residual", "aggregation": "exclusive", **LAYERS,
     },
-    "value-residual and mlp": {"projections": "value-residual", "logits": "mlp", "attention_noise": 1.0},
+    "value-residual and mlp": {
+        "projections": "value-residual", "logits": "mlp", "attention_noise": 1.0,
+    },
 }  # fmt: skip
 STOCK_AT_START = ("knocking-heads", "value-residual")
 
