@@ -137,7 +137,7 @@ def test_findings_are_stated():
 
 
 def with_cka(name, positions, **values):
-    """Return a model with encoder layers; ``values``: their CKA and unbiased CKA, by l + number."""
+    """Return a model with encoder layers; ``l1`` is CKA and unbiased CKA of layer 1."""
     layers = {n[1:]: {"cka": Cka(cka, [], unbiased, [])} for n, (cka, unbiased) in values.items()}
     entries = {"encoder": Component(4, positions, layers)}
     return Model(name, f"{name}.pt", "a", 9, entries, summarise(entries))

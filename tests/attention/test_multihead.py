@@ -227,7 +227,7 @@ def test_plain_attention_can_be_traced_and_saved():
     torch.testing.assert_close(traced(x, x, x)[0], module(x, x, x)[0])
 
 
-def test_errors_have_the_invalid_values():
+def test_error_messages_contain_the_invalid_values():
     with pytest.raises(ValueError, match="num_heads 3 does not divide embed_dim 16"):
         MultiheadAttention(16, 3)
     with pytest.raises(ValueError, match="is_causal=True says what attn_mask is"):

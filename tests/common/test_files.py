@@ -40,7 +40,7 @@ def test_the_target_of_a_symbolic_link_is_replaced(there, tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "kept", "link"]
 
 
-def test_error_names_the_requested_file(tmp_path):
+def test_the_error_contains_the_requested_file(tmp_path):
     (tmp_path / "b").mkdir()
     with pytest.raises(IsADirectoryError) as refused:
         write_files({tmp_path / "a": b"a", tmp_path / "b": b"b"})

@@ -58,7 +58,7 @@ def test_bar_is_drawn_on_a_terminal_without_a_size(monkeypatch, bar):
     assert "drawing" in said and "0/3" in said
 
 
-def test_long_item_shows_its_note(monkeypatch, capsys):
+def test_note_of_a_long_item_is_shown(monkeypatch, capsys):
     monkeypatch.setattr(progress, "EVERY", 0.0)
     with progress.Progress("translating", "sentences", 1000) as bar:
         bar.note("batch at token 7")

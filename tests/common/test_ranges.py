@@ -24,13 +24,13 @@ def test_values_outside_a_range_are_refused(value):
         (between(0, 1).parse_float, "nan", "nan: expected a number from 0 to 1"),
     ],
 )
-def test_a_command_line_is_read_within_the_range(read, text, expected):
+def test_command_line_values_outside_a_range_are_refused(read, text, expected):
     with pytest.raises(argparse.ArgumentTypeError) as error:
         read(text)
     assert str(error.value) == expected
 
 
-def test_legal_values_pass():
+def test_valid_values_are_accepted():
     assert at_least(2).parse_int("2") == 2 and between(0, 1).parse_float("1") == 1.0
     check_option(POSITIVE, "hsic_weight", 1)
     with pytest.raises(UserError, match=r"^--hsic-weight 0: must be a positive number$"):

@@ -1,7 +1,7 @@
 """Sentences in many writing systems, with characters that preparation easily loses.
 
-These are combining marks, joiners and soft hyphens. In most of the languages, Moses' tokeniser
-splits words at such characters.
+These are combining marks, joiners and soft hyphens. Moses' tokeniser splits words in most of these
+sentences.
 """
 
 import unicodedata

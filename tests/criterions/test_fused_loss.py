@@ -113,7 +113,7 @@ def test_float16_gradients_are_accurate_for_a_vocabulary_beyond_its_range(loss_o
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_sums_a_large_batch_as_well_as_fairseq(dtype):
+def test_half_precision_sums_a_large_batch_as_accurately_as_fairseq(dtype):
     """Half of the targets are one word: its gradient is a sum that must not lose small summands."""
     features, weight, target = inputs(rows=(128, 256), width=32, words=300)
     target[:, ::2] = 5

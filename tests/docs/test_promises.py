@@ -23,7 +23,7 @@ def test_every_row_names_a_test_that_exists():
     assert not missing
 
 
-def test_every_row_is_read():
+def test_every_row_of_the_tables_is_parsed():
     lines = (ROOT / "tests/promises.md").read_text().splitlines()
     rows = [line for line in lines if line.startswith("|") and "---" not in line]
     assert len(ROWS) == len([line for line in rows if not line.startswith("| promise |")]) > 80

@@ -85,9 +85,8 @@ def test_a_figure_is_drawn_and_its_points_are_written(key, tmp_path):
             assert min(picture.size) > 200
         assert path.stat().st_size < 100_000
         drawing = path.with_suffix(".svg").read_text()
-        assert (
-            drawing.startswith("<?xml") and "<!-- " in drawing
-        )  # labels are paths; comments have their text
+        # Labels are drawn as paths. Comments have their text.
+        assert drawing.startswith("<?xml") and "<!-- " in drawing
         assert "made up" in drawing, "the caption is drawn"
         points = [*csv.reader(io.StringIO(path.with_suffix(".points.csv").read_text()))]
         assert len(points) > 1 and len({len(line) for line in points}) == 1

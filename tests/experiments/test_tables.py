@@ -70,7 +70,7 @@ def test_every_table_has_all_rows():
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: f"{t.paper}-{t.name}")
-def test_a_table_is_consistent(table):
+def test_row_names_and_cells_of_a_table_are_valid(table):
     names = [row.name for row in table.rows]
     assert len(set(map(str.lower, names))) == len(names)
     assert not any("," in name for name in names), "--rows splits names at commas"

@@ -198,7 +198,9 @@ def test_validation_batches_are_the_same_every_time(monkeypatch):
         ("bleu", {"_name": "exact_translation", "eval_bleu": True}, None),
     ],
 )
-def test_fatal_settings_are_refused_before_training(metric, task, message, tmp_path):
+def test_settings_that_would_fail_later_are_refused_before_training(
+    metric, task, message, tmp_path
+):
     config, trainer = training(tmp_path)
     config.best_checkpoint_metric, trainer.cfg.task = metric, argparse.Namespace(**task)
     expected = pytest.raises(ValueError, match=message) if message else nullcontext()

@@ -182,7 +182,9 @@ def test_drophead_zeroes_heads_and_scales_the_others():
     plain, *dropped, evaluated = (x.unflatten(-1, (4, 4)) for x in seen)
     assert evaluated.equal(plain)
     ratio = torch.stack(dropped) / plain
-    assert ratio.amax(dim=(2, 4)).sub(ratio.amin(dim=(2, 4))).abs().max() < 1e-9  # whole heads
+    assert (
+        ratio.amax(dim=(2, 4)).sub(ratio.amin(dim=(2, 4))).abs().max() < 1e-9
+    )  # heads are dropped whole
     factors = ratio[:, :, 0, :, 0].round(decimals=6)
     assert set(factors.flatten().tolist()) == {0.0, 2.0} and 0.3 < (factors == 0).double().mean()
 

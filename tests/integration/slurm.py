@@ -45,7 +45,7 @@ def why_not() -> str:
 
 
 def start(folder: Path) -> dict[str, str]:
-    """Start Slurm; returns the environment of its commands."""
+    """Start Slurm; return the environment variables that its commands need."""
     for name in ("state", "spool"):
         (folder / name).mkdir()
     key = folder / "munge.key"

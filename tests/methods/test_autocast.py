@@ -47,7 +47,7 @@ class _Products(TorchFunctionMode):
 
 
 @pytest.mark.parametrize("term", TERMS)
-def test_no_product_is_left_to_autocast(term):
+def test_terms_compute_no_product_under_autocast(term):
     x = vectors(dtype=torch.float32).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16), _Products() as products:
         TERMS[term](x, padding([5, 2, 1]))

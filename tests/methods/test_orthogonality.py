@@ -36,7 +36,7 @@ def test_gradients_pass_gradcheck(options, num_heads):
     )
 
 
-def test_default_power_method_is_close_from_below():
+def test_default_power_method_slightly_underestimates_the_norm():
     """The 8 heads are random, nearly orthonormal, or share a component."""
     for scale, common in ((1.0, 0.0), (32**-0.5, 0.0), (0.5, 0.5)):
         x = vectors(1, 8, 500, 32, scale=scale) + common * vectors(1, 1, 500, 32, seed=1)

@@ -232,7 +232,7 @@ def test_an_empty_batch_gives_an_empty_output(state):
     )
 
 
-def test_errors_have_the_invalid_values():
+def test_error_messages_contain_the_invalid_values():
     with pytest.raises(ValueError, match="unknown component 'encodr'; choose from"):
         check_state_names({"encodr": ("weights",)})
 
@@ -248,7 +248,7 @@ def test_bfloat16_uses_the_faster_path_with_the_same_outputs(monkeypatch, causal
         return attention(x, x, causal=causal, key_padding_mask=mask, wanted=("outputs",))
 
     short = attend()
-    monkeypatch.setattr(core, "_FEW_KEYS", 0)  # the fused kernel
+    monkeypatch.setattr(core, "_FEW_KEYS", 0)  # so that the fused kernel is used
     long = attend()
     torch.testing.assert_close(short.output, long.output, rtol=2e-2, atol=2e-2)
     assert short.logits is None and short.states.weights is None

@@ -116,7 +116,7 @@ def test_parameters_of_heads_are_removed_and_restored_as_zeros():
     assert not back[:, 3:6].any() and not back[:, 9:].any()
 
 
-def test_the_option_round_trips():
+def test_the_pruned_heads_option_round_trips():
     shapes = {"encoder": (2, 4), "cross": (2, 4), "decoder": (2, 12)}
     assert read_pruned(None, shapes) == {}
     found = read_pruned(" encoder 2.4 1.3  2.1 , decoder 1.10", shapes)

@@ -132,7 +132,7 @@ def test_a_model_without_cascade_does_not_load_one_with_it():
         load(build_ours(), copy(build_ours("transformer_coda")))
 
 
-def test_hooks_are_removed_and_other_errors_pass():
+def test_hooks_are_removed_and_other_errors_are_not_changed():
     model = build_ours("transformer_coda")
     with pytest.raises(KeyError, match="else"), model.loading("start.pt", True):
         raise KeyError("else")

@@ -137,7 +137,9 @@ def test_no_state_is_saved_in_float32_or_before_a_step():
     [(torch.bfloat16, False, 1), (torch.bfloat16, True, 0), (torch.bfloat16, None, 0)]
     + [(torch.float32, False, 0)],
 )
-def test_emulated_bfloat16_is_warned_of_once(monkeypatch, caplog, dtype, computes, warnings):
+def test_a_warning_of_emulated_bfloat16_is_logged_once(
+    monkeypatch, caplog, dtype, computes, warnings
+):
     monkeypatch.setattr(exact_resume, "computes_in_bfloat16", lambda: computes)
     exact_resume._warn_of_slow_bfloat16.cache_clear()
     model = torch.nn.Linear(1, 1).to(dtype)

@@ -57,7 +57,7 @@ def test_resampled_scores_equal_scores_of_resampled_text(lowercase):
     [
         ("a b c d", "a b c d"),
         ("a", "a"),  # no n-grams of higher order
-        ("a b x y", "a b c d"),  # smoothed
+        ("a b x y", "a b c d"),  # scored with smoothing
         ("", "a b"),
         ("x", "a b c d e"),
         ("a b c d e f g h", "a b c"),

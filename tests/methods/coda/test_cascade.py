@@ -291,7 +291,7 @@ def relative_error(got, want):
     return float(((got.double() - want).norm() / want.norm()).detach())
 
 
-def test_previous_takes_the_dtype_of_the_logits():
+def test_previous_logits_take_the_dtype_of_the_logits():
     logits, previous = logits_of((1, 2, 3, 3), dtype=torch.float32)
     cascade = cascade_of("mlp", 2, torch.float32)
     assert cascade(logits, previous.double()).dtype == torch.float32

@@ -93,7 +93,7 @@ def test_bfloat16_and_autocast_are_near_float32(kind):
     torch.testing.assert_close(half.float(), expected, rtol=0.05, atol=0.02)
 
 
-def test_dropout_only_in_training():
+def test_dropout_acts_in_training_only():
     module = RoutingAggregation(16, 4, dropout=0.5)
     x = torch.randn(6, 16)
     assert not torch.equal(module(x), module(x))
