@@ -1,8 +1,8 @@
 """The ``diverse-mha`` command: a table of subcommands, each in its own module.
 
 A subcommand is a row in ``COMMANDS`` and a module with ``add_arguments(parser)`` and ``run(args)``,
-which returns the exit code. One that passes options on to fairseq has ``main(words)`` instead. Only
-the chosen module is imported.
+which returns the exit code. A subcommand that passes options on to fairseq has ``main(words)``
+instead, with the remaining arguments as ``words``. Only the chosen module is imported.
 """
 
 import argparse
@@ -25,9 +25,11 @@ class Command(NamedTuple):
     Attributes:
         module: its module.
         help: its description in ``--help``.
-        own_words: True if it parses its words itself.
-        reads: number of words at the start that name a checkpoint, then a data folder.
-        in_clone: True if its module lies beside the package, in a clone of the repository.
+        own_words: True if the module has ``main(words)``, which parses the arguments itself.
+        in_clone: True if the module is outside the package, so that it needs a clone of the
+            repository.
+        reads: number of leading arguments that are checked as paths: 1 for a checkpoint, 2 for a
+            checkpoint and a data folder.
     """
 
     module: str
@@ -97,8 +99,8 @@ def _import(command: Command) -> ModuleType:
         return importlib.import_module(f"diverse_mha.{command.module}")
     if not (ROOT / command.module.split(".")[0]).is_dir():
         raise UserError(
-            f"{ROOT}: no clone of diverse-mha, which this command needs; clone the repository "
-            "and run it there"
+            f"{ROOT}: is not a clone of diverse-mha, which this command needs; clone the "
+            "repository and run it there"
         )
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
@@ -106,7 +108,7 @@ def _import(command: Command) -> ModuleType:
 
 
 def _check_named(words: Sequence[str]) -> None:
-    """Refuse a mistyped checkpoint or data folder before torch is imported, which takes seconds."""
+    """Raise an error for a missing checkpoint or data folder, before the slow import of torch."""
     if any(word.startswith("-") for word in words[:1]):
         return
     for path in words[0].split(os.pathsep) if words else ():
@@ -132,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Run the command line and end the process with the exit code."""
+    """Run the command line and exit with its exit code."""
     resumes = sys.argv[1:2] in (["train"], ["reproduce"])
     run_cli(lambda: run(sys.argv[1:]), interrupted=RESUMES if resumes else STARTS_OVER)
 

@@ -1,6 +1,7 @@
 """Checks what is installed and whether it works: ``diverse-mha doctor``.
 
-Every check is separate, so a broken part hides no other. Imports that may fail are inside checks.
+The checks are independent: the others still run after one has failed. Imports that may fail are
+therefore inside the checks.
 """
 
 import argparse
@@ -17,18 +18,18 @@ from diverse_mha.common import on_import
 from diverse_mha.common.files import CONFIGS, ROOT
 from diverse_mha.common.processes import computes_in_bfloat16, cores, installed, processor
 
-FIRST, LAST = (3, 11), (3, 13)  # versions of Python that can import fairseq-fixed
+FIRST, LAST = (3, 11), (3, 13)  # oldest and newest Python that can import fairseq-fixed
 REINSTALL = (
     "run: bash scripts/setup.sh"
     if (ROOT / "scripts/setup.sh").is_file()
-    else "install the wheel again, with what it needs"
+    else "reinstall the wheel with its dependencies"
 )
 REBUILD = (
     "rebuild fairseq for this torch: pip install --no-build-isolation --no-cache-dir "
     "--no-deps --force-reinstall fairseq-fixed"
 )
 
-#: Distributions whose versions matter to results: a module and the purpose of each.
+#: Distribution whose version affects results -> (module to import, purpose).
 DISTRIBUTIONS = {
     "numpy": ("numpy", "arrays"),
     "sacrebleu": ("sacrebleu.metrics", "BLEU"),
@@ -40,14 +41,14 @@ DISTRIBUTIONS = {
     "omegaconf": ("omegaconf", "fairseq's options"),
 }
 
-#: fairseq's compiled parts that are used here: what stops working without each.
+#: Compiled extension of fairseq -> what needs it.
 COMPILED = {
     "fairseq.data.data_utils_fast": "batching by number of tokens",
     "fairseq.data.token_block_utils_fast": "language modelling data",
     "fairseq.libbleu": "fairseq's own BLEU, which fairseq-generate prints",
 }
 
-#: Modules and names of fairseq's registries.
+#: Kind of component -> (module of fairseq, name of the registry in it).
 REGISTRIES = {
     "architectures": ("fairseq.models", "ARCH_MODEL_REGISTRY"),
     "criterions": ("fairseq.criterions", "CRITERION_REGISTRY"),
@@ -56,12 +57,12 @@ REGISTRIES = {
 
 
 class Check(NamedTuple):
-    """A line of the report."""
+    """A check, which prints one line of the report."""
 
     name: str
-    look: Callable[[], str]  # returns the finding, or raises an error
+    look: Callable[[], str]  # returns the finding, or raises an error if the check fails
     purpose: str = ""
-    cure: str = REINSTALL
+    cure: str = REINSTALL  # printed if the check fails
 
 
 def checks() -> Iterator[Check]:
@@ -83,10 +84,8 @@ def checks() -> Iterator[Check]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``diverse-mha doctor``: none."""
-    parser.epilog = (
-        "The exit code is 1 if something that is needed failed.\n\nexample:\n  diverse-mha doctor"
-    )
+    """Set the help text of ``diverse-mha doctor``, which has no options."""
+    parser.epilog = "The exit code is 1 if a check failed.\n\nexample:\n  diverse-mha doctor"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,10 +99,11 @@ def run(args: argparse.Namespace) -> int:
         except Exception as error:
             failed.append(check.name)
             status, finding = "FAILED", f"{type(error).__name__}: {error}".partition("\n")[0]
-            missing = getattr(error, "name", None) in ("torch", "fairseq")  # nothing to rebuild
+            # If torch or fairseq is missing, it has to be installed, not rebuilt.
+            missing = getattr(error, "name", None) in ("torch", "fairseq")
             cure = f"; {REINSTALL if missing else check.cure}"
         print(f"{status:8}{check.name:36}{finding}{serves}{cure}", flush=True)
-    print(f"\nFailed: {', '.join(failed)}." if failed else "\nAll that is needed works.")
+    print(f"\nFailed: {', '.join(failed)}." if failed else "\nAll checks passed.")
     return 1 if failed else 0
 
 
@@ -133,7 +133,7 @@ def _fairseq() -> str:
 
 
 def _recipe() -> str:
-    """Compose a recipe and merge it into fairseq's options, as a training does."""
+    """Merge the demo's recipe into fairseq's options, as training does."""
     from fairseq.dataclass.utils import merge_with_parent
     from fairseq.models import MODEL_DATACLASS_REGISTRY
     from fairseq.registry import REGISTRIES
@@ -150,9 +150,9 @@ def _recipe() -> str:
 
 def _bfloat16() -> str:
     return {
-        True: f"{processor()} has arithmetic for it",
-        False: f"{processor()} imitates it; recipes train in float32 there",
-        None: f"whether {processor()} has arithmetic for it is not known",
+        True: f"{processor()} computes in bfloat16",
+        False: f"{processor()} only emulates bfloat16, so recipes train in float32",
+        None: f"not known whether {processor()} computes in bfloat16",
     }[computes_in_bfloat16()]
 
 
@@ -164,16 +164,16 @@ def _gpus() -> str:
 
 
 def _load(module: str) -> str:
-    importlib.import_module("torch")  # the extensions link to its libraries
+    importlib.import_module("torch")  # loads the libraries that the extensions are linked to
     importlib.import_module(module)
     return "loads"
 
 
 def _registered(module: str, registry: str) -> str:
-    """Return the names that this package has registered with fairseq."""
+    """Return the names that this package has added to a registry of fairseq."""
     diverse_mha.register()
     found = getattr(importlib.import_module(module), registry).items()
     names = sorted(name for name, cls in found if cls.__module__.startswith("diverse_mha."))
     if not names:
-        raise LookupError("this package registered none")
+        raise LookupError("this package has registered no names")
     return ", ".join(names)

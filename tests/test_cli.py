@@ -110,7 +110,7 @@ def test_error_for_an_unknown_name_lists_the_nearest_names():
 
 def test_commands_that_need_a_clone_are_refused_without_one(monkeypatch, tmp_path):
     monkeypatch.setattr(cli, "ROOT", tmp_path)
-    with pytest.raises(UserError, match="no clone of diverse-mha, which this command needs"):
+    with pytest.raises(UserError, match="not a clone of diverse-mha, which this command needs"):
         cli.run(["reproduce", "--list"])
 
 

@@ -24,10 +24,11 @@ from diverse_mha.measures.alignment import (
 
 _LINK = re.compile(r"(\d+)(-|p)(\d+)")
 NOTES = (
-    "step: the weights of the step that predicts a word (same), or of the next, which reads it",
-    "consistency: how often other links of the source word lead to the same target word; the "
-    "highest is the choice without --gold",
-    "agreement: how often it aligns to the same source word as the others do",
+    "step: attention weights of the decoder step that predicts a target word (same), or of the "
+    "next step, which reads that word (next)",
+    "consistency: how often other links of the source word lead to the same target word; without "
+    "--gold, the row with the highest is chosen",
+    "agreement: how often this row chooses the same source word as another row, on average",
     "AER: 0 to 1, lower is better (Och and Ney 2003)",
 )
 Score = tuple[float, float, float]  # AER, precision, recall
@@ -50,8 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     head = parser.add_argument_group("which head")
     head.add_argument(
         "--gold", metavar="FILE",
-        help="choose the head with the lowest error rate (AER) on these true alignments of the "
-        "split: a line a sentence, source and target word, such as 0-0 1-2, possible links 1p2",
+        help="gold alignments of the split; the head with the lowest error rate (AER) is chosen. "
+        "Each line holds the links of a sentence, SOURCE-TARGET, such as 0-0 1-2; a possible link "
+        "is written 1p2",
     )  # fmt: skip
     head.add_argument(
         "--gold-from",
@@ -63,19 +65,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--head",
         metavar="LAYER.HEAD",
         help="use this head, such as 2.4; 2.average: the mean over a layer; 2.4.next: the weights "
-        "of the step that reads the word (default: by --gold, or by consistency on the split)",
+        "of the step that reads the target word (default: chosen by --gold, or else by "
+        "consistency on the split)",
     )
     head.add_argument(
         "--report", action="store_true", help="print a table of all heads, not the alignments"
     )
     both = parser.add_argument_group("both directions")
     both.add_argument(
-        "--reverse", metavar="CHECKPOINT", help="a model of the other direction, to align with both"
+        "--reverse",
+        metavar="CHECKPOINT",
+        help="a model of the reverse direction; the alignments of both models are joined",
     )
     both.add_argument(
-        "--reverse-data", metavar="DATA", help="its data folder with the same text (default: DATA)"
+        "--reverse-data", metavar="DATA",
+        help="data folder of the --reverse model, with the same text (default: DATA)",
+    )  # fmt: skip
+    both.add_argument(
+        "--reverse-head", metavar="LAYER.HEAD", help="head of the --reverse model, as in --head"
     )
-    both.add_argument("--reverse-head", metavar="LAYER.HEAD", help="its head, as for --head")
     both.add_argument(
         "--symmetrise",
         choices=SYMMETRISATIONS,
@@ -121,29 +129,30 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Gold:
-    """True alignments, read from a file in Pharaoh format."""
+    """Gold alignments, read from a file in Pharaoh format."""
 
     def __init__(self, path: Path, first: int = 0):
         """Read a file; ``first`` is the number of a sentence's first word."""
         if not path.is_file():
             raise UserError(f"--gold {path}: no such file; give alignments such as 0-0 1-2")
         self.path, self.first = path, first
-        self.lines: list[tuple[Links, Links]] = []  # sure and possible links, from 0
+        #: Sure and possible links of each sentence, with words numbered from 0.
+        self.lines: list[tuple[Links, Links]] = []
         for number, line in enumerate(read_lines(path), 1):
             sides: dict[str, Links] = {"-": set(), "p": set()}
             for word in line.split():
                 link = _LINK.fullmatch(word)
                 if not link:
-                    raise UserError(f"{path}: line {number}: {word!r} is no link; write 0-0 or 1p2")
+                    raise UserError(f"{path}: line {number}: {word!r} is not a link such as 0-0")
                 sides[link[2]].add((int(link[1]) - first, int(link[3]) - first))
             self.lines.append((sides["-"], sides["p"]))
 
     def check(self, direction: "Direction") -> None:
-        """Raise an error unless the links are those of the split."""
+        """Raise an error if the number of lines or a link's position does not fit the split."""
         if len(self.lines) != direction.count:
             raise UserError(
                 f"--gold {self.path}: has {counted(len(self.lines), 'line')}, the split "
-                f"{counted(direction.count, 'sentence')}"
+                f"{counted(direction.count, 'sentence')}; give alignments of this split"
             )
         for number in direction.sentences:
             sizes = direction.words(number)
@@ -157,13 +166,13 @@ class Gold:
                     )
 
     def score(self, links: dict[int, Links]) -> Score:
-        """Return AER, precision and recall of links by sentence number."""
+        """Return AER, precision and recall of ``links``, which has sentence numbers as keys."""
         sure, possible = ([self.lines[number][side] for number in links] for side in (0, 1))
         return alignment_error(links.values(), sure, possible)
 
 
 class Direction:
-    """A model that aligns a split, in this direction or the other."""
+    """A translation model and its alignments of a split; with ``reverse`` the --reverse model."""
 
     def __init__(self, checkpoint: str, data: str, args: argparse.Namespace, *, reverse: bool):
         head = args.reverse_head if reverse else args.head
@@ -181,12 +190,12 @@ class Direction:
         self.scores: list[Score] | None = None
 
     def score(self, gold: Gold) -> None:
-        """Compute the error rate of every candidate."""
+        """Compute AER, precision and recall of every candidate."""
         self.scores = [gold.score(self.links(row)) for row in range(len(self.consistency))]
 
     @property
     def row(self) -> int:
-        """The candidate to use: by name, the lowest error rate, or the highest consistency."""
+        """Row of the candidate in use: the named one, or that of the best AER or consistency."""
         if self._row is not None:
             return self._row
         values = (
@@ -195,7 +204,7 @@ class Direction:
         return max(range(len(values)), key=values.__getitem__)
 
     def links(self, row: int) -> dict[int, Links]:
-        """Return a candidate's links by sentence; the source is that of this direction."""
+        """Return a candidate's links by sentence number, always as (source, target) of --head."""
         found = {number: sentence.links(row) for number, sentence in self.sentences.items()}
         if self.reverse:
             found = {number: {(s, t) for t, s in links} for number, links in found.items()}
@@ -209,14 +218,14 @@ class Direction:
         return f"{self.aligner.candidates[self.row].describe()} ({quality})"
 
     def words(self, number: int) -> tuple[int, int]:
-        """Return the number of words of both sides of a sentence, in this direction."""
+        """Return the number of source and target words of a sentence in the forward direction."""
         sentence = self.sentences[number]
         sizes = len(sentence.sources), len(sentence.targets)
         return sizes[::-1] if self.reverse else sizes
 
 
 def _check_same_text(forward: Direction, backward: Direction, args: argparse.Namespace) -> None:
-    """Raise an error unless the second direction is the reverse of the first, of the same text."""
+    """Raise an error unless the models align the same text in opposite directions."""
     one, other = forward.aligner.languages, backward.aligner.languages
     if other != one[::-1]:
         raise UserError(
@@ -240,7 +249,7 @@ def _check_same_text(forward: Direction, backward: Direction, args: argparse.Nam
 
 
 def join(directions: list[Direction], method: str) -> dict[int, Links]:
-    """Return the links of one direction, or of both joined, by sentence."""
+    """Return the links by sentence number. Links of two directions are joined by ``method``."""
     found = [direction.links(direction.row) for direction in directions]
     if len(found) == 1:
         return found[0]
@@ -249,7 +258,7 @@ def join(directions: list[Direction], method: str) -> dict[int, Links]:
 
 
 def report(direction: Direction, subset: str) -> Layout:
-    """Return the table of all candidates of a direction."""
+    """Return a table with one row for each candidate head of a direction."""
     sentences = direction.sentences.values()
     agreed = agreement(torch.cat([s.choices for s in sentences], dim=1)).tolist()
     lines = []
@@ -269,7 +278,7 @@ def report(direction: Direction, subset: str) -> Layout:
 
 
 def joined_report(directions: list[Direction], gold: Gold | None, method: str) -> Layout:
-    """Return the table of all ways to join both directions."""
+    """Return a table of the alignments that each method of joining both directions gives."""
     lines = []
     for name in SYMMETRISATIONS:
         found = join(directions, name)

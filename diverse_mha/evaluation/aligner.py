@@ -29,18 +29,18 @@ from diverse_mha.measures.alignment import (
 
 
 class Candidate(NamedTuple):
-    """A head that may align words: ``2.4``, ``2.average`` or ``2.4.next``."""
+    """A head or a layer's average that can align words: ``2.4``, ``2.average``, ``2.4.next``."""
 
     layer: int  # from 1
     head: int | None  # from 1; None: the mean over the layer's heads
-    shifted: bool  # True: weights of the step after the word; False: of the step that predicts it
+    shifted: bool  # True: weights of the step that reads the word; False: that predicts it
 
     def __str__(self) -> str:
-        """Return the name that the options take."""
+        """Return the name, as in ``--head``."""
         return f"{self.layer}.{self.head or 'average'}{'.next' * self.shifted}"
 
     def describe(self) -> str:
-        """Return the name in a sentence."""
+        """Return the name in words."""
         head = f"head {self.head}" if self.head else "average of the heads"
         return f"layer {self.layer}, {head}{', next step' * self.shifted}"
 
@@ -71,8 +71,8 @@ Subwords = tuple[list[str] | None, list[str] | None]
 class Aligner:
     """Aligns words by every head, and every layer's average, of the encoder-decoder attention.
 
-    Each comes twice: with the weights of the step that predicts a target word, and with those of
-    the step that reads it (Shift-Att, Chen et al. 2020).
+    Each is a candidate twice: with the weights of the decoder step that predicts a target word,
+    and with the weights of the step that reads this word (Shift-Att, Chen et al. 2020).
 
     Args:
         loaded: the model.
@@ -85,7 +85,7 @@ class Aligner:
                 f"{loaded.path}: has no attention to a source; give a translation model"
             )
         self.loaded, self.heads = loaded, loaded.model.heads["cross"]
-        kept = loaded.model.kept_heads["cross"]  # by layer
+        kept = loaded.model.kept_heads["cross"]  # numbers of each layer's unpruned heads
         self.layers = len(kept)
         self.candidates = [
             Candidate(layer, head, shifted)
@@ -100,12 +100,12 @@ class Aligner:
         self._kinds = [made or subwords_of(path) for path in dictionaries]
 
     def choose(self, option: str, text: str, *, shifted: bool = True) -> int:
-        """Return the row of a candidate's name.
+        """Return the row of the candidate that is called ``text``.
 
         Args:
-            option: the option, for messages.
-            text: the name; ``auto``: the candidate of the highest consistency on valid.
-            shifted: take candidates of the next step, too.
+            option: name of the command-line option, for messages.
+            text: the name; ``auto``: the candidate with the highest consistency on valid.
+            shifted: allow candidates of the next step, such as ``2.4.next``.
         """
         allowed = [row for row, one in enumerate(self.candidates) if shifted or not one.shifted]
         if text == "auto":
@@ -121,7 +121,7 @@ class Aligner:
         return names[text]
 
     def consistency(self, sentences: list[Aligned]) -> list[float]:
-        """Return the consistency of every candidate, without true alignments."""
+        """Return the consistency of every candidate, which needs no gold alignments."""
         types: dict[tuple[int, str], int] = {}
 
         def number(side: int, words: list[str]) -> Tensor:
@@ -138,33 +138,36 @@ class Aligner:
         """Align the sentences of a split."""
         sentences, texts = [], None
         for sample in iterate_batches(self.loaded, subset, max_tokens=max_tokens, label="aligning"):
-            # iterate_batches has loaded the data.
+            # Inside the loop, because iterate_batches loads the split that _text reads.
             texts = texts or [self._text(subset, language) for language in self.languages]
             subwords = [tuple(text and text[n] for text in texts) for n in sample["id"].tolist()]
             sentences += self._batch(sample, subwords)
         if guessed := sum(not sentence.known for sentence in sentences):
             missing = self._data.parent / "bpe" / f"{subset}.{self.languages[0]}"
             print(
-                f"note: {guessed:,} sentences of {subset} have unknown subwords, so their words "
-                f"are a guess: {missing} is missing or has another text",
+                f"note: {guessed:,} sentences of {subset} have unknown subwords, so their word "
+                f"boundaries are guessed: {missing} is missing or has another text",
                 file=sys.stderr,
             )
         if 2 * sum(1 in (len(s.sources), len(s.targets)) for s in sentences) > len(sentences):
             print(
-                f"note: most sentences of {subset} have one word, the text between two spaces; "
-                "to align words, put spaces between them before the text is prepared",
+                f"note: most sentences of {subset} have no spaces and count as one word; to align "
+                "words, separate them by spaces before you prepare the text",
                 file=sys.stderr,
             )
         return sorted(sentences, key=lambda sentence: sentence.number)
 
     def _text(self, subset: str, language: str) -> list[list[str]] | None:
-        """Return a side's subwords from data-prep's ``bpe/``; None if they do not fit the split."""
+        """Return each sentence's subwords in data-prep's ``bpe/``; None if line counts differ."""
         path = self._data.parent / "bpe" / f"{subset}.{language}"
         lines = [line.split() for line in read_lines(path)] if path.is_file() else []
         return lines if len(lines) == len(self.loaded.task.dataset(subset)) else None
 
     def pair(self, source: Tensor, target: Tensor, subwords: list[str]) -> Aligned:
-        """Align a source sentence with these subwords to its translation; both end with eos."""
+        """Align a source sentence, which has ``subwords``, to its translation.
+
+        Both sentences are token ids that end with eos.
+        """
         sample = translation_batch(self.loaded.task, [source.long()], [target.long()])
         sample["id"] = torch.zeros(1)
         (alignment,) = self._batch(next(on_device(self.loaded, [sample])), [(subwords, None)])
@@ -173,7 +176,7 @@ class Aligner:
     def _batch(self, sample: dict, subwords: list[Subwords]) -> Iterator[Aligned]:
         states = head_states(self.loaded.model, sample, {"cross": ("weights",)})["cross"]
         by_layer = [layer.weights.float() for layer in states]  # (B, H, T, S) each
-        by_layer = [w for w in by_layer if w.size(1)]  # a layer may have lost its heads
+        by_layer = [w for w in by_layer if w.size(1)]  # skip layers whose heads are all pruned
         weights = torch.cat(
             [rows for w in by_layer for rows in (w, w.mean(dim=1, keepdim=True))], dim=1
         ).cpu()
@@ -203,7 +206,7 @@ class Aligner:
 def _tokens(
     line: list[int], dictionary: Dictionary, subwords: list[str] | None
 ) -> tuple[range, list[str], bool]:
-    """Find a sentence in its padded row; its text may hold ``</s>``, ``<pad>`` and ``<unk>``.
+    """Find a sentence in its padded row. It may itself contain ``</s>``, ``<pad>`` and ``<unk>``.
 
     Returns:
         The positions of its tokens, their subwords, and False if the subwords are a guess.

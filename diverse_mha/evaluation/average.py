@@ -72,14 +72,15 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
             expected, shape = (side.get(name, "missing") for side in (first, shapes))
             if expected != shape:
                 raise UserError(
-                    f"{path}: parameter {name} is {shape}, in {paths[0]} {expected}; do not mix "
-                    "models"
+                    f"{path}: parameter {name} is {shape}, but {expected} in {paths[0]}; do not "
+                    "mix models"
                 )
         for name, value in model.items():
             if name in sums:
                 sums[name] += value
             elif value.is_floating_point():
-                sums[name] = value.to(torch.float64, copy=True)  # tied weights share storage
+                # Tied weights share storage, so += on a sum without a copy would change both.
+                sums[name] = value.to(torch.float64, copy=True)
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
     forget_training(state)
@@ -104,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=["epoch", "update"],
-        help="with --last: take checkpoints of epochs or of updates (default: epoch)",
+        help="with --last: average checkpoints saved by epoch or by update (default: epoch)",
     )
 
 
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     elif paths[0].is_dir():
         raise UserError(f"{paths[0]} is a folder: add --last N, or name the files in it")
     elif args.by is not None:
-        raise UserError(f"--by {args.by} has no effect without --last N; leave it out, or add that")
+        raise UserError(f"--by {args.by} has no effect without --last; leave it out, or add --last")
     resolved = [path.resolve() for path in paths]
     for path, target in zip(paths, resolved, strict=True):
         if resolved.count(target) > 1:

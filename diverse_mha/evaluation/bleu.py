@@ -1,4 +1,4 @@
-"""BLEU of tokens and of plain text, and the files that an evaluation writes."""
+"""Scores translations (tokenised BLEU, sacreBLEU, chrF) and writes an evaluation's files."""
 
 import re
 import unicodedata
@@ -19,7 +19,7 @@ _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 def composed(lines: Sequence[str]) -> list[str]:
-    """Return lines in Unicode's NFC, so that equal text has equal bytes."""
+    """Return lines in Unicode's NFC, in which equal text has equal code points."""
     return [unicodedata.normalize("NFC", line) for line in lines]
 
 
@@ -35,7 +35,7 @@ def check_scorer(language: str) -> None:
     code = rules_for(language)
     try:
         BLEU(trg_lang=code)
-    except (OSError, RuntimeError) as error:  # a failed download of a model, missing software
+    except (OSError, RuntimeError) as error:  # a model's download failed, or software is missing
         raise UserError(
             f"sacreBLEU cannot tokenise {language} here ({str(error).strip().splitlines()[0]}); "
             f'pip install "sacrebleu[{code}]", or run it once with a network'
@@ -52,11 +52,16 @@ def bleu_scores(
     lowercase: bool = False,
     compound_split: bool = False,
 ) -> dict:
-    """Return ``tokenised_bleu``, ``sacrebleu`` and ``chrf`` in percent.
+    """Return ``tokenised_bleu``, ``sacrebleu`` and ``chrf`` in percent, with their signatures.
 
-    ``compound_split`` adds ``compound_split_bleu``. Each has its signature. The target language
-    chooses sacreBLEU's tokeniser. Plain text is compared in NFC. Without ``tokenised`` there is no
-    tokenised BLEU.
+    Args:
+        tokenised: tokenised translations; None: no tokenised BLEU.
+        plain: detokenised translations, compared in Unicode's NFC.
+        tok_reference: reference of ``tokenised``.
+        raw_reference: reference of ``plain``.
+        target_lang: language code that chooses sacreBLEU's tokeniser.
+        lowercase: ignore case.
+        compound_split: also return ``compound_split_bleu`` (:func:`split_compounds`).
     """
     from sacrebleu.metrics import BLEU, CHRF
 
@@ -84,7 +89,7 @@ def bleu_scores(
 
 @dataclass(frozen=True)
 class Decoding:
-    """Settings of data, search and scoring of an evaluation."""
+    """Settings of an evaluation: data, search and scoring."""
 
     inputs: "Inputs"
     source_lang: str
@@ -92,13 +97,13 @@ class Decoding:
     beam: int
     lenpen: float
     post_process: str | None  # kind of subwords
-    tokenised: bool  # False: the data has no tokeniser, and no tokenised BLEU
+    tokenised: bool  # False: the data was not tokenised, so there is no tokenised BLEU
     lowercase: bool
     moses_language: str | None
     compound_split: bool
-    raw_reference: Path | None  # as given
-    tok_reference: Path | None
-    engine: str = "fairseq"  # or "ctranslate2": whose beam search
+    raw_reference: Path | None  # --raw-reference
+    tok_reference: Path | None  # --tok-reference
+    engine: str = "fairseq"  # runs the beam search: "fairseq" or "ctranslate2"
 
     def to_json(self) -> dict:
         """Return the settings that a result records."""
@@ -128,8 +133,13 @@ def report(
 ) -> None:
     """Score translations; write scores and translations, and print the scores.
 
-    Translations and references are tokens, then plain text. ``source_sha256`` is of the source
-    text, ``seconds`` the duration of the decoding.
+    Args:
+        decoding: settings of the evaluation.
+        output: JSON file for the scores; the translations are written beside it.
+        translations: tokenised and detokenised translations.
+        references: tokenised and plain-text references.
+        source_sha256: hash of the source text; None: unknown.
+        seconds: duration of decoding.
     """
     scores = bleu_scores(
         translations[0] if decoding.tokenised else None,
@@ -161,11 +171,11 @@ def report(
     print(f"  sacreBLEU       {scores['sacrebleu']:6.2f}  {scores['sacrebleu_signature']}")
     print(f"  chrF            {scores['chrf']:6.2f}  {scores['chrf_signature']}")
     translated = ".hyp.tok and .hyp.detok" if decoding.tokenised else ".hyp.detok"
-    print(f"written: {output}, and the translations beside it in {translated}")
+    print(f"written: {output}, and beside it the translations ({translated})")
 
 
 def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
-    """Write translations, then scores: where the JSON file exists, all files do."""
+    """Write the translations, then the JSON file, so that it exists only if all files do."""
     link_target(output).unlink(missing_ok=True)
     stem = output.with_suffix("")
     for ending, lines in ((".hyp.tok", tokenised), (".hyp.detok", plain)):

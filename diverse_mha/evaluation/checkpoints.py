@@ -1,4 +1,4 @@
-"""Checkpoints: reads, checks and writes them; loads a model with its task; iterates a split."""
+"""Reads, checks and writes checkpoints; loads a model with its task; iterates over a split."""
 
 import zipfile
 from argparse import Namespace
@@ -43,18 +43,18 @@ _BOTH_SIDES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
 
 
 def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
-    """Return a fairseq checkpoint on the CPU; with ``mmap`` tensors are mapped, not read."""
+    """Return a fairseq checkpoint on the CPU; with ``mmap``, tensors are read only when used."""
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
-    mmap = mmap and zipfile.is_zipfile(path)  # torch 1.5 wrote another format
+    mmap = mmap and zipfile.is_zipfile(path)  # files of torch 1.5 or older cannot be mapped
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except LOADING_ERRORS as error:
         raise checkpoint_error(str(path), error) from None
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not all(torch.is_tensor(x) for x in model.values()):
-        raise UserError(f"{path}: no fairseq checkpoint (no 'model' with tensors); give one")
+        raise UserError(f"{path}: is not a fairseq checkpoint (no 'model' with tensors); give one")
     if not mmap:
         check_finite(str(path), model)
     return state
@@ -67,7 +67,7 @@ def load_state(path: str) -> dict:
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
     cfg = state.get("cfg")
     if cfg is None or cfg.get("model") is None or cfg.get("task") is None:
-        raise UserError(f"{path}: holds no options; give one that fairseq-train wrote")
+        raise UserError(f"{path}: has no options; give a checkpoint written by fairseq-train")
     return state
 
 
@@ -80,7 +80,7 @@ def save_checkpoint(state: dict, output: str | Path) -> None:
 
 
 def written_by(command: str) -> Callable[[Path], bool]:
-    """Return a predicate: True for a checkpoint that ``command`` wrote."""
+    """Return a predicate that is True for checkpoints that ``command`` wrote."""
 
     def is_own(path: Path) -> bool:
         try:
@@ -93,7 +93,7 @@ def written_by(command: str) -> Callable[[Path], bool]:
 
 
 def forget_training(state: dict) -> None:
-    """Remove training state that changed parameters invalidate: optimizer, master weights, EMA."""
+    """Remove training state that does not fit changed parameters: optimizer, float32 copy, EMA."""
     state["last_optimizer_state"] = None  # fairseq then starts a fresh optimizer
     state["task_state"] = {}
     state["extra_state"] = {
@@ -105,7 +105,7 @@ def forget_training(state: dict) -> None:
 
 
 def settings(state: dict, group: str = "task") -> dict:
-    """Return the options of a group; all options for an old checkpoint without groups."""
+    """Return the options of a group, or all options if an old checkpoint has no groups."""
     if state.get("cfg") is not None:
         options = state["cfg"].get(group) or {}
         # Models without a dataclass, such as fairseq's LSTM, keep a Namespace.
@@ -120,7 +120,7 @@ def updates_of(state: dict) -> int | None:
 
 
 def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
-    """Return the settings of a checkpoint's task; raises an error if its name lacks ``wanted``."""
+    """Return the task's options. Raise an error if the task's name does not contain ``wanted``."""
     task = settings(state)
     if wanted not in str(task.get("_name")):
         raise UserError(
@@ -133,13 +133,13 @@ def check_translates(checkpoint: str) -> None:
     """Raise an error unless a checkpoint is a translation model with options."""
     state = load_checkpoint(checkpoint, mmap=True)
     if not _BOTH_SIDES <= state["model"].keys():
-        raise UserError(f"{checkpoint}: no translation model; {SCORERS}")
+        raise UserError(f"{checkpoint}: is not a translation model; {SCORERS}")
     if state.get("cfg") is None and state.get("args") is None:
-        raise UserError(f"{checkpoint}: has no options; give one written by fairseq-train")
+        raise UserError(f"{checkpoint}: has no options; give a checkpoint written by fairseq-train")
 
 
 def languages_of(checkpoint: str, data: str | Path) -> tuple[str, str]:
-    """Return source and target language: those that a checkpoint names, else those of the data."""
+    """Return source and target language as named in a checkpoint, or else in the data."""
     task = settings(load_checkpoint(checkpoint, mmap=True))
     named = task.get("source_lang"), task.get("target_lang")
     return named if all(named) else data_utils.infer_language_pair(str(data))
@@ -147,7 +147,7 @@ def languages_of(checkpoint: str, data: str | Path) -> tuple[str, str]:
 
 @contextmanager
 def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
-    """Turn errors of building and loading a model into one line: model and data do not fit."""
+    """Context manager: report in one line if the model in its block does not fit the data."""
     try:
         with dictionaries_named(data):
             yield
@@ -161,8 +161,8 @@ def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
             raise
         why = " ".join(line.strip() for line in lines[:2])[:200]
         raise UserError(
-            f"{data}: does not fit {checkpoint} ({why}); give the data it was trained on, or a "
-            "whole checkpoint"
+            f"{data}: does not fit {checkpoint} ({why}); give the data that the model was trained "
+            "on, or a complete checkpoint"
         ) from error
 
 
@@ -177,8 +177,8 @@ class Loaded(NamedTuple):
     """A loaded model, its task and data."""
 
     path: str
-    architecture: str  # the name the checkpoint was trained under
-    model: nn.Module  # at evaluation, on its device
+    architecture: str  # name of the architecture in the checkpoint
+    model: nn.Module  # in evaluation mode, on its device
     task: Any
     limit: Any = None  # maximum sentence lengths; None: the model's own
 
@@ -188,12 +188,15 @@ class Loaded(NamedTuple):
         return limit if self.limit is None else self.limit
 
     def options(self) -> Any:
-        """Return the task's options; a stock language model has them as ``args``."""
+        """Return the task's options, which fairseq's language modelling task has as ``args``."""
         return getattr(self.task, "cfg", None) or self.task.args
 
 
 def read_state(path: str, overrides: dict | None = None) -> dict:
-    """Return a checkpoint as fairseq reads it, with its options in ``cfg``, not ``args``."""
+    """Return a checkpoint as fairseq loads it, with options in ``cfg`` even if saved as ``args``.
+
+    ``overrides`` holds options that replace saved values.
+    """
     state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
     if state.get("args") is not None:
         with hydras_warnings_hidden():
@@ -202,12 +205,12 @@ def read_state(path: str, overrides: dict | None = None) -> dict:
 
 
 def twin_of(architecture: str) -> str | None:
-    """Return the name of our model with the parameters of a stock one; None for other models."""
+    """Return the name of our model that has the parameters of a stock architecture, or None."""
     return TWINS.get(ARCH_MODEL_REGISTRY.get(architecture) or MODEL_REGISTRY.get(architecture))
 
 
 def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
-    """Load a model and its task; a stock ``transformer`` or ``transformer_lm`` as its twin.
+    """Load a model and its task. fairseq's transformers are loaded as our models (``TWINS``).
 
     Args:
         path: checkpoint, read with torch's safe loader.
@@ -216,13 +219,13 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: no such checkpoint; give the .pt file that training wrote")
-    if not (Path(data) / "input0").is_dir():  # a classifier's task checks its own
+    if not (Path(data) / "input0").is_dir():  # the classification task checks its data itself
         check_data_folder(data)
     diverse_mha.register()
     state = read_state(path, {"data": str(data)})
     cfg = state.get("cfg")
     if cfg is None or not state.get("model") or any(cfg.get(x) is None for x in ("model", "task")):
-        raise UserError(f"{path}: holds no model with its options; give a training checkpoint")
+        raise UserError(f"{path}: has no model with options; give a checkpoint that training wrote")
     name = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", None))
     model_class = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
     twin = twin_of(name)
@@ -249,7 +252,7 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
 def build_twin(twin: str, name: str, options: Any, task: Any):
     """Build our model for the parameters of a stock checkpoint.
 
-    The arguments are those of :func:`twin_options`.
+    ``twin``, ``name`` and ``options`` are as in :func:`twin_options`.
     """
     return MODEL_REGISTRY[twin].build_model(twin_options(twin, name, options), task)
 
@@ -257,8 +260,10 @@ def build_twin(twin: str, name: str, options: Any, task: Any):
 def twin_options(twin: str, name: str, options: Any) -> Namespace:
     """Return all options of our model for the parameters of a stock checkpoint.
 
-    ``twin`` is one of ``TWINS``; ``name`` and ``options`` are the checkpoint's architecture and
-    model options.
+    Args:
+        twin: name of our model, a value of ``TWINS``.
+        name: architecture of the checkpoint.
+        options: model options of the checkpoint.
     """
     known = to_namespace(options)
     if name in ARCH_CONFIG_REGISTRY:
@@ -270,15 +275,15 @@ def twin_options(twin: str, name: str, options: Any) -> Namespace:
 
 
 def check_same_blocks(models: list[Loaded]) -> None:
-    """Raise an error unless language models read the same blocks of a text."""
+    """Raise an error unless the language models split a text into the same blocks."""
     cut = [x for x in models if getattr(x.options(), "tokens_per_sample", None) is not None]
     for name in ("tokens_per_sample", "sample_break_mode", "add_bos_token"):
         values = [getattr(loaded.options(), name, None) or "none" for loaded in cut]
         for loaded, value in zip(cut, values, strict=True):
             if value != values[0]:
                 raise UserError(
-                    f"{loaded.path}: trained with {flag(name)} {value}, {cut[0].path} with "
-                    f"{values[0]}: their blocks of text differ; analyze them one by one"
+                    f"{loaded.path}: trained with {flag(name)} {value}, but {cut[0].path} with "
+                    f"{values[0]}, so their blocks of text differ; analyze them one by one"
                 )
 
 
@@ -300,15 +305,17 @@ def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
             max_positions=loaded.longest(),
             ignore_invalid_inputs=True,
         ).next_epoch_itr(shuffle=False)
-    except AssertionError as error:  # fairseq: a sentence is longer than a batch
+    except AssertionError as error:  # fairseq's, if a sentence is longer than a batch
         raise UserError(f"--max-tokens {max_tokens}: {error}; give more") from error
     if not len(batches):
-        raise UserError(f"--subset {subset}: holds no sentence that fits the model")
+        raise UserError(
+            f"--subset {subset}: all sentences are longer than the model reads; give another split"
+        )
     return batches
 
 
 def on_device(loaded: Loaded, batches: Iterable[dict]) -> Iterator[dict]:
-    """Yield the batches on the model's device, without empty ones."""
+    """Move batches to the model's device; yield those that are not empty."""
     device = next(loaded.model.parameters()).device
     for sample in batches:
         if sample:
@@ -324,7 +331,7 @@ def iterate_batches(
         loaded: the model and its task.
         subset: the split.
         max_tokens: tokens in a batch.
-        label: of the progress bar; without it there is none.
+        label: label of the progress bar; empty: show none.
 
     Yields:
         fairseq's batches, on the model's device.
@@ -336,12 +343,12 @@ def iterate_batches(
 
 
 def translation_batch(task: Any, sources: list[Tensor], targets: list[Tensor]) -> dict:
-    """Return fairseq's batch, padded on the right, of tokens that end with eos."""
+    """Return a batch in fairseq's form, padded on the right, of token ids that end with eos."""
     pad = task.target_dictionary.pad()
     net_input = {
         "src_tokens": data_utils.collate_tokens(sources, task.source_dictionary.pad()),
         "src_lengths": torch.tensor([len(row) for row in sources]),
-        # eos comes first.
+        # As in training, the decoder's input starts with eos.
         "prev_output_tokens": data_utils.collate_tokens([row.roll(1) for row in targets], pad),
     }
     return {"net_input": net_input, "target": data_utils.collate_tokens(targets, pad)}
@@ -351,5 +358,5 @@ def translation_batch(task: Any, sources: list[Tensor], targets: list[Tensor]) -
 def head_states(
     model: nn.Module, sample: dict, wanted: tuple[str, ...]
 ) -> dict[str, list[HeadStates]]:
-    """Return the states named in ``wanted`` for a batch, by component and layer."""
+    """Return component -> states of each layer for a batch; ``wanted`` names the tensors."""
     return model(**sample["net_input"], return_head_states=wanted)[1]["head_states"]

@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha compare``."""
     parser.allow_abbrev = False
     parser.epilog = (
-        "A RUN is a folder with an evaluation, or the JSON file of one; with --reference, a file "
-        "of translations by any toolkit. Give one run a seed.\n\n"
+        "A RUN is a folder with the result of an evaluation, or the result's JSON file. With "
+        "--reference, it is a file of translations by any toolkit. Give one RUN for each seed.\n\n"
         "examples:\n"
         "  diverse-mha compare --baseline runs/base-seed* --system runs/mine-seed*\n"
         "  diverse-mha compare --reference test.en --system base=a.1 a.2 --system mine=b.1\n"
@@ -47,27 +47,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     what.add_argument(
         "--scores", nargs="+", action="append", metavar="NAME=FILE",
-        help="scores of another program, one number a sentence and line, one file a seed; once "
-        "for each system, the baseline first",
+        help="sentence scores of another program: one number in a line, one file for each seed; "
+        "give it once for each system, the baseline first",
     )  # fmt: skip
     what.add_argument(
         "--despite-search", action="store_true",
-        help="compare runs that were decoded with another beam, length penalty or other options "
-        "of the search, and name the differences",
+        help="compare runs even if their beam sizes, length penalties or other search options "
+        "differ, and print the differences",
     )  # fmt: skip
-    plain = parser.add_argument_group("files of translations, a sentence a line")
+    plain = parser.add_argument_group("files of translations, one sentence a line")
     plain.add_argument(
         "--reference", type=Path, metavar="REF",
         help="the reference; each RUN is then a file of translations",
     )  # fmt: skip
     plain.add_argument(
         "--source", type=Path, metavar="SRC",
-        help="the source text; refuses a file that has its lines",
+        help="the source text; a RUN with the same lines is refused",
     )  # fmt: skip
     plain.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's tokeniser (default: 13a)")
     parser.add_argument(
         "--output", type=Path, metavar="FILE.json",
-        help="also write the results, and FILE.md, FILE.csv and FILE.tex",
+        help="also write the results to FILE.json, and the table to FILE.md, FILE.csv and FILE.tex",
     )  # fmt: skip
     add_force(parser)
 
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _inputs(args: argparse.Namespace) -> Iterator[str | Path | None]:
-    """Yield the input files, also those of ``NAME=FILE``."""
+    """Yield the paths of all input files. ``NAME=FILE`` may be a path itself, or name FILE."""
     for word in chain(args.baseline or [], *(args.system or []), *(args.scores or [])):
         yield from (word, word.partition("=")[2] or None)
     yield from (args.reference, args.source)
@@ -142,7 +142,8 @@ def _reader(args: argparse.Namespace) -> Callable[[Path], Scored]:
 def _named(groups: Sequence[Sequence[str]], option: str) -> dict[str, list[Path]]:
     """Return system -> runs from arguments such as ``NAME=RUN RUN``.
 
-    The default name is that of the first run's folder, or of the path component with the seed.
+    The default name is that of the first run's folder, or of its file if the file's name has a
+    seed; the name is cut before the seed.
     """
     runs_by_name: dict[str, list[Path]] = {}
     for words in groups:

@@ -1,8 +1,8 @@
-"""CTranslate2 in place of fairseq's beam search, for ``translate`` and ``evaluate``.
+"""Runs CTranslate2 instead of fairseq's beam search, for ``translate`` and ``evaluate``.
 
-CTranslate2 (``pip install ctranslate2``) computes the same model and the same search in its own
-C++. It is converted once, into a folder beside the checkpoint, and again when that changes. A
-converted model is opened without torch and fairseq, whose import takes longer than many a text.
+CTranslate2 (``pip install ctranslate2``) runs the same model and the same search in fast C++ code.
+A checkpoint is converted once, into a folder beside it, and again after it has changed. A converted
+model is opened without importing torch and fairseq, which can take longer than the translation.
 """
 
 import argparse
@@ -26,24 +26,24 @@ MADE_FILE = "engine.json"  # file in a converted folder that identifies the chec
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of a beam search that both engines have."""
+    """Settings of a beam search that both engines support."""
 
     beam: int
     lenpen: float
-    longest: int  # subwords of a translation, without its end
+    longest: int  # maximum subwords of a translation, without eos
     max_tokens: int  # source subwords in a batch
 
 
 class NotConvertible(UserError):
-    """A model that CTranslate2 does not support."""
+    """Error: CTranslate2 cannot run this model or these options."""
 
 
 class CTranslate2:
     """A converted model.
 
     Attributes:
-        longest_source: most subwords of a sentence, without its end.
-        languages: source and target.
+        longest_source: maximum number of subwords in a source sentence, without eos.
+        languages: source and target language.
     """
 
     def __init__(self, folder: Path, positions: tuple[int, int], languages: tuple[str, str]):
@@ -61,7 +61,8 @@ class CTranslate2:
     ) -> Iterator[tuple[list[str], float]]:
         """Yield the subwords and the score of each sentence's best translation.
 
-        The score is the log-probability divided by length to the power of ``lenpen``, as fairseq's.
+        As in fairseq, the score is the log-probability divided by length to the power of
+        ``lenpen``.
         """
         found = self._model.translate_batch(
             [[*sentence] for sentence in sentences],
@@ -80,15 +81,16 @@ class CTranslate2:
 def open_engine(
     engine: str, checkpoint: str, data: str | Path, *, cpu: bool, search: Search, refused: str = ""
 ) -> CTranslate2 | None:
-    """Return the converted model, or None for fairseq's search; prints the reason on stderr.
+    """Return the converted model, or None for fairseq's search. Print the choice on stderr.
 
     Args:
         engine: ``auto``, ``fairseq`` or ``ctranslate2``.
         checkpoint: the model.
         data: folder with the dictionaries.
-        cpu: True if no GPU is to be used.
-        search: the settings.
-        refused: an option that CTranslate2 cannot follow.
+        cpu: do not use a GPU.
+        search: the settings of the search.
+        refused: reason against CTranslate2 that the caller has found, such as an option that
+            CTranslate2 does not support; empty: none.
     """
     if engine == "fairseq":
         return None
@@ -103,18 +105,19 @@ def open_engine(
             raise UserError(f"--engine ctranslate2: {error}; leave it out") from None
         print(f"searching by fairseq: {error}", file=sys.stderr)
         return None
-    print(f"searching by CTranslate2, model {model[0]}; else --engine fairseq", file=sys.stderr)
+    note = f"searching by CTranslate2, model {model[0]} (to use fairseq: --engine fairseq)"
+    print(note, file=sys.stderr)
     return CTranslate2(*model)
 
 
 def _refused(checkpoint: str, search: Search) -> str:
-    """Return why CTranslate2 cannot be used, or nothing."""
+    """Return the reason why CTranslate2 cannot be used; empty if it can."""
     if importlib.util.find_spec("ctranslate2") is None:
         return "CTranslate2 is not installed (pip install ctranslate2)"
     if os.pathsep in checkpoint:
-        return "CTranslate2 takes no ensemble"
+        return "CTranslate2 does not support ensembles"
     if search.lenpen < 0:
-        return f"CTranslate2 takes no --lenpen {search.lenpen:g}"
+        return f"CTranslate2 does not support --lenpen {search.lenpen:g}"
     return ""
 
 
@@ -139,7 +142,7 @@ def _converted(checkpoint: str, data: str) -> tuple[Path, tuple[int, int], tuple
     of["dictionaries_sha256"] = sorted(sha256_of(path) for path in Path(data).glob("dict.*.txt"))
     made = _made(folder)
     if made is None and folder.exists():
-        raise NotConvertible(f"{folder} is in the way of the converted model; move it")
+        raise NotConvertible(f"{folder} exists and is not a converted model; move it")
     if made is None or made["of"] != of or not {"positions", "languages"} <= made.keys():
         made = _convert(checkpoint, data, folder, of)
     return folder, tuple(made["positions"]), tuple(made["languages"])
@@ -192,7 +195,7 @@ def convert_stock(
 
     Args:
         path: the checkpoint, for messages.
-        stock: result of :func:`diverse_mha.models.stock_form.stock_state` with ``namespace``.
+        stock: result of :func:`diverse_mha.models.stock_form.stock_state` with ``namespace=True``.
         data: folder with the dictionaries.
         output: folder to create; ``stock.pt`` is written beside it.
         quantization: type of the parameters; None: unchanged.
@@ -218,7 +221,7 @@ def convert_stock(
 
 
 def name_languages(args: argparse.Namespace, data: str) -> None:
-    """Add the languages to the options of a model that was trained without naming them."""
+    """Infer the languages from the data if the model's options do not name them."""
     from fairseq.data.data_utils import infer_language_pair
 
     if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):

@@ -1,7 +1,7 @@
 """``diverse-mha evaluate``: translates a test set with beam search and scores it.
 
-Tokenised BLEU is the papers' score, for tokenised data. sacreBLEU (Post 2018) and chrF compare
-detokenised text with the untouched reference, and have a signature.
+For tokenised data, tokenised BLEU is computed as in the papers. sacreBLEU (Post 2018) and chrF
+compare detokenised text with the original reference. Each score has a signature.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from diverse_mha.evaluation.fairseq_command import (
 from diverse_mha.evaluation.translate import add_beam_arguments, add_engine
 from diverse_mha.tasks.data_files import check_split, splits_in
 
-PORTION = 1000  # sentences that CTranslate2 translates between two lines of progress
+PORTION = 1000  # sentences that CTranslate2 translates between two updates of the progress bar
 _HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 _REFUSED = dict.fromkeys(
     ("--source-lang", "--target-lang", "-s", "-t"),
@@ -73,7 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     search = parser.add_argument_group("search")
     add_beam_arguments(search)
-    add_engine(search, "fairseq")  # compared systems need the same search
+    add_engine(search, "fairseq")  # not auto, so that results on all machines are comparable
     add_samples(search)
     scoring = parser.add_argument_group("scoring")
     scoring.add_argument(
@@ -92,8 +92,8 @@ def build_parser() -> argparse.ArgumentParser:
     scoring.add_argument(
         "--moses-language",
         metavar="LANG",
-        help="language of the detokeniser's rules (default: as in data_bin/corpus.json, else the "
-        "target language)",
+        help="language of the detokeniser's rules (default: that in data_bin/corpus.json, or else "
+        "the target language)",
     )
     scoring.add_argument(
         "--compound-split",
@@ -108,12 +108,13 @@ def build_parser() -> argparse.ArgumentParser:
 def languages(
     data: Path, subset: str, target: str | None, trained: tuple[str | None, str | None]
 ) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Return the data's language pair as in its file names, and (source, target).
+    """Return the data's language pair in the order of its file names, and (source, target).
 
     Args:
         data: the data folder.
         subset: the split.
-        target: ``--target-lang``; default: the model's target language, else the data's second.
+        target: ``--target-lang``; None: the model's target language if the data has the model's
+            languages, else the second language of the data.
         trained: source and target language of the model.
     """
     check_data_folder(data)
@@ -135,7 +136,7 @@ def languages(
 
 
 def read_hypotheses(generated: Path, count: int) -> list[str]:
-    """Return the best translations of fairseq-generate's output, in the order of the corpus."""
+    """Return the best translations in fairseq-generate's output, in the order of the corpus."""
     hypotheses = {}
     for line in read_lines(generated):
         match = _HYPOTHESIS.fullmatch(line)
@@ -147,7 +148,7 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
 
 
 def check_count(count: int, what: str, lines: int) -> None:
-    """Raise an error unless there is one translation for each reference line."""
+    """Raise an error unless there is one translation (or other ``what``) for a reference line."""
     if count != lines:
         raise UserError(
             f"{count} {what} for {lines} reference lines: the reference does not belong to this "
@@ -158,7 +159,7 @@ def check_count(count: int, what: str, lines: int) -> None:
 def generate(decoding: Decoding, folder: str, sentences: int) -> Path:
     """Run fairseq-generate in this process and return its output file in ``folder``.
 
-    ``sentences`` is the total of the progress bar.
+    ``sentences`` is the split's number of sentences, for the progress bar.
     """
     from fairseq import options
     from fairseq_cli import generate as fairseq_generate
@@ -185,8 +186,8 @@ def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, s
     longest = max(map(len, sentences), default=0)
     if longest > engine.longest_source:
         raise UserError(
-            f"{prefix}: has a sentence of {longest:,} subwords, at most {engine.longest_source:,} "
-            "fit the model; split it"
+            f"{prefix}: has a sentence of {longest:,} subwords, but the model reads at most "
+            f"{engine.longest_source:,}; split it"
         )
     search = _search(decoding)
     found = []
@@ -200,7 +201,7 @@ def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, s
 
 
 def _search(decoding: Decoding) -> Search:
-    """Return the settings of the search; the rest is fairseq-generate's by default."""
+    """Return the search settings for CTranslate2, with fairseq-generate's default limits."""
     return Search(decoding.beam, decoding.lenpen, longest=200, max_tokens=12000)
 
 
@@ -241,13 +242,13 @@ def main(words: Sequence[str]) -> int:
     for option in ("moses_language", "tok_reference", "compound_split"):
         if getattr(args, option) and not decoding.tokenised:
             raise UserError(
-                f"{flag(option)}: has no effect, {data} was not tokenised; leave it out"
+                f"{flag(option)}: has no effect, because {data} was not tokenised; leave it out"
             )
-    # Check before converting and translating, which may take hours.
+    # Check the output before converting and translating, which may take hours.
     decoding = replace(decoding, engine=args.engine)
     asked = decoding.to_json()
     if args.engine == "auto":
-        del asked["engine"]  # known after the conversion
+        del asked["engine"]  # not known before the conversion
     output = evaluation_output(args, inputs.checkpoints, args.subset, asked, "sacrebleu")
     check_split(data, args.subset)
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
@@ -255,7 +256,7 @@ def main(words: Sequence[str]) -> int:
     refused = next(iter(inputs.extra), "").partition("=")[0]
     engine = open_engine(
         args.engine, inputs.checkpoint, data, cpu=args.cpu, search=_search(decoding),
-        refused=f"CTranslate2 takes no {refused}" if refused else "",
+        refused=f"CTranslate2 does not support {refused}" if refused else "",
     )  # fmt: skip
     if args.engine == "auto":
         decoding = replace(decoding, engine="ctranslate2" if engine else "fairseq")
@@ -265,7 +266,7 @@ def main(words: Sequence[str]) -> int:
     source_sha256 = sha256_of(source) if source.is_file() else None
 
     start = time.monotonic()
-    # A temporary folder, so that an interruption leaves no partial result.
+    # fairseq writes to a temporary folder, so that an interruption leaves no partial result.
     with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
         if engine is not None:
             tokenised = search_by_engine(engine, decoding, pair)

@@ -25,14 +25,14 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluate-classifier",
         "Classify the splits of a data set and report the accuracy of each.",
         "Writes a JSON file with the examples, accuracy and most frequent class of each split, "
-        "and of each group if it was trained with --accuracy-by.\n\nexample:\n"
+        "and of each group if the model was trained with --accuracy-by.\n\nexample:\n"
         "  diverse-mha evaluate-classifier runs/logic/checkpoint_best.pt data/logic/bin",
         model="the model, a checkpoint of task sentence_classification",
         data="the data that a script of data-prep made",
         output="accuracy",
     )
     parser.add_argument(
-        "--subset", metavar="NAMES", help="splits, comma list (default: all but train)"
+        "--subset", metavar="NAMES", help="comma-separated splits (default: all but train)"
     )
     add_number(parser, "batch-size", 256, "examples in a batch")
     add_user_dir(parser)
@@ -40,14 +40,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def subsets_of(data: Path, wanted: str | None) -> list[str]:
-    """Return the splits to evaluate (default: all but train), test10 after test9."""
+    """Return the splits to evaluate (default: all but train, with test10 after test9)."""
     available = sorted((path.stem for path in (data / "label").glob("*.idx")), key=_natural)
     names = (
         [name for name in available if name != "train"] if wanted is None else split_list(wanted)
     )
     if not names:
         found = ", ".join(available) or "no split"
-        raise UserError(f"--subset is missing: {data} has {found}; name what to score")
+        raise UserError(f"--subset is missing: {data} has {found}; name the splits to score")
     for name in names:
         if name not in available:
             raise UserError(
@@ -61,14 +61,14 @@ def _natural(name: str) -> list:
 
 
 def load_split(model, task, subset: str) -> None:
-    """Load a split into the task; raises an error if a sentence is too long for the model."""
+    """Load a split into the task. Raise an error if a sentence is too long for the model."""
     task.load_dataset(subset)
     sizes, limit = task.dataset(subset).sizes, model.max_positions()
     longest = int(sizes.argmax())
     if sizes[longest] > limit:
         raise UserError(
             f"{subset}: example {longest + 1} has a sentence of {sizes[longest]} tokens, "
-            f"and the model reads {limit}; leave it out, or train with --max-source-positions"
+            f"but the model reads {limit}; leave it out, or train with --max-source-positions"
         )
 
 
@@ -91,8 +91,8 @@ def predict(loaded: Loaded, subset: str, batch_size: int) -> list[tuple[int, int
 def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] = ()) -> dict:
     """Return ``examples``, ``accuracy`` and ``majority`` (share of the most frequent class), in %.
 
-    With names of groups also ``groups``: the examples and accuracy of each group that occurs.
-    ``answers`` are those of :func:`predict`.
+    ``answers`` is the result of :func:`predict`. If names of groups are given, the key ``groups``
+    holds ``examples`` and ``accuracy`` of each group that occurs.
     """
     right = [chosen == target for chosen, target, _ in answers]
     most = Counter(target for _, target, _ in answers).most_common(1)[0][1]

@@ -1,8 +1,8 @@
 """``diverse-mha evaluate-lm``: loss and perplexity of a language model, by fairseq-eval-lm.
 
-Perplexity is exp of the mean negative log-likelihood of a token; line ends count. With a context
-window of N, each block starts with the last N tokens of the block before it, which are not scored
-(Baevski and Auli 2019, section 4.1).
+Perplexity is exp of the mean negative log-likelihood of a token, including the end-of-sentence
+token of each line. With a context window of N, each block starts with the last N tokens of the
+block before it, which are not scored again (Baevski and Auli 2019, section 4.1).
 """
 
 import argparse
@@ -32,7 +32,7 @@ from diverse_mha.tasks.data_files import check_split, splits_in
 
 _EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
 _EXAMPLES = re.compile(r" ([\d,]+) examples$", re.MULTILINE)
-_AS_TRAINED = "is taken from the training, so that blocks are the same; leave it out"
+_AS_TRAINED = "is taken from the checkpoint, so that blocks are as in training; leave it out"
 _BY_WORD = "would change the unit of perplexity; use fairseq-eval-lm"
 _HIDDEN = "has no effect here; use fairseq-eval-lm"
 _REFUSED = {
@@ -73,7 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def count_tokens(data: Path, subset: str) -> int:
-    """Return the number of tokens in a binarised text, line ends included."""
+    """Return the number of tokens in a split, including end-of-sentence tokens."""
     from fairseq.data.data_utils import load_indexed_dataset
 
     check_data_folder(data)
@@ -82,7 +82,8 @@ def count_tokens(data: Path, subset: str) -> int:
     if not (data / f"{subset}.idx").is_file():
         raise UserError(f"--subset {subset}: not in {data}; available: {splits_in(data)}")
     check_split(data, subset)
-    text = load_indexed_dataset(str(data / subset))  # its sizes are a view of the mapped file
+    # Keep a reference to the data set: its sizes are a view of the memory-mapped file.
+    text = load_indexed_dataset(str(data / subset))
     return int(text.sizes.sum())
 
 
@@ -90,7 +91,7 @@ class SentenceScores:
     """Records each sentence's log-probability while fairseq-eval-lm scores."""
 
     def __init__(self, bos: bool):
-        self.bos = bos  # the first token is bos, not part of the sentence
+        self.bos = bos  # True if each sentence starts with bos, whose score is left out
         self.rows: dict[int, tuple[float, int]] = {}
 
     def recording(self, scorer: type) -> type:
@@ -108,7 +109,7 @@ class SentenceScores:
         return Scorer
 
     def write(self, path: Path) -> None:
-        """Write a line for each sentence, in the order of the text."""
+        """Write a line for each sentence in the order of the text: log-probability and tokens."""
         rows = (f"{total:.6f}\t{tokens}\n" for _, (total, tokens) in sorted(self.rows.items()))
         write_text(path, "".join(rows))
 
@@ -127,7 +128,7 @@ def score(
         trained: options of the training task.
         tokens_per_sample: tokens in a block.
         context_window: tokens at the start of a block that are not scored.
-        sentences: records sentence scores; each line is then scored on its own.
+        sentences: recorder of sentence scores; if given, each line is scored on its own.
 
     Returns:
         The loss in bits a token and the number of tokens.
@@ -140,14 +141,14 @@ def score(
     words += ["--max-tokens", str(max(4096, tokens_per_sample))]
     words += ["--softmax-batch", str(SOFTMAX_BATCH)]
     if mode := "eos" if sentences else trained.get("sample_break_mode"):
-        # One argument, so that a checkpoint's value cannot become an option.
+        # Joined by "=", so that a value from the checkpoint cannot be parsed as an option.
         words.append(f"--sample-break-mode={mode}")
     if trained.get("add_bos_token"):
         words.append("--add-bos-token")
     records = BufferingHandler(10**6)
     logger, level = eval_lm.logger, eval_lm.logger.level
     logger.addHandler(records)
-    logger.setLevel(logging.INFO)  # its messages contain the counts
+    logger.setLevel(logging.INFO)  # fairseq gives the token counts only in its log
     scorer = sentences.recording(eval_lm.SequenceScorer) if sentences else eval_lm.SequenceScorer
     try:
         with patched(eval_lm, "SequenceScorer", scorer):
@@ -202,7 +203,7 @@ def main(words: Sequence[str]) -> int:
         cure = "leave --by-sentence out, or shorten them" if args.by_sentence else "shorten them"
         raise UserError(
             f"{args.subset}: {tokens - evaluated:,} of its {tokens:,} tokens are in lines longer "
-            f"than {block}, which the model reads; {cure}"
+            f"than the {block} tokens that the model reads; {cure}"
         )
     if sentences:
         sentences.write(output.with_suffix(".scores.tsv"))

@@ -1,4 +1,4 @@
-"""Runs a fairseq command for ``evaluate`` and ``evaluate-lm``: parser, output file, progress."""
+"""Runs a fairseq command for ``evaluate`` or ``evaluate-lm``: parser, output file, progress."""
 
 import argparse
 import logging
@@ -32,12 +32,12 @@ _REFUSED = {
     "--gen-subset": "is set by this command; use --subset",
     "--results-path": "is set by this command; use --output",
     "--path": "is set by this command; name the checkpoint as its first argument",
-    "--replace-unk": "copies words of raw text, which binarised data does not hold; leave it out",
-    "--quiet": "hides what is to be scored; leave it out",
-    "--num-shards": "leaves out a part of what is to be scored; leave it out",
+    "--replace-unk": "copies words of raw text, which binarised data does not have; leave it out",
+    "--quiet": "would hide the translations to score; leave it out",
+    "--num-shards": "would skip part of the split; leave it out",
     "--score-reference": "scores the references themselves; use fairseq-generate",
-    "--prefix-size": "puts words of the reference into what is scored; use fairseq-generate",
-    "--skip-invalid-size-inputs-valid-test": "leaves out what is to be scored; leave it out",
+    "--prefix-size": "would score words copied from the reference; use fairseq-generate",
+    "--skip-invalid-size-inputs-valid-test": "would skip long sentences; leave it out",
 }
 #: fairseq functions whose errors concern the model and its data, not the options.
 _BUILDING = {"setup_task", "load_model_ensemble", "load_model_ensemble_and_task"}
@@ -51,14 +51,14 @@ def evaluation_parser(
     ``model`` and ``data`` are help texts; ``output`` is the suffix of the default result file.
     """
     parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
-    text = f"{model}, or a run's folder: then checkpoint and options are its recipe's by default"
+    text = f"{model}, or a run's folder (its recipe then sets the checkpoint and default options)"
     parser.add_argument("checkpoint", help=text)
     parser.add_argument("data", metavar="data_bin", help=data)
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FILE.json",
-        help=f"result (default: CHECKPOINT.{output}.json, unless that has other settings)",
+        help=f"result (default: CHECKPOINT.{output}.json; a result with other settings is kept)",
     )
     add_force(parser)
     add_cpu(parser)
@@ -68,8 +68,8 @@ def evaluation_parser(
 def add_samples(parser: argparse.ArgumentParser) -> None:
     """Declare ``--attention-samples``."""
     text = (
-        "average attention over N samples of the logits, of a model trained with "
-        "--attention-noise (default: take their mean)"
+        "for a model trained with --attention-noise: average attention over N samples of the "
+        "logits (default: use the mean of the logits)"
     )
     add_number(parser, "attention-samples", None, text)
 
@@ -82,11 +82,11 @@ class Inputs:
     data: str
     subset: str
     cpu: bool
-    extra: tuple[str, ...]  # options of fairseq
+    extra: tuple[str, ...]  # options for the fairseq command
 
     @property
     def checkpoints(self) -> list[str]:
-        """The checkpoints, one by one."""
+        """The paths in ``checkpoint`` as a list."""
         return self.checkpoint.split(os.pathsep)
 
 
@@ -95,7 +95,8 @@ def parse_with_fairseqs(
 ) -> tuple[argparse.Namespace, Inputs]:
     """Parse a command line; return our options, and the inputs with the options for fairseq.
 
-    A run's folder is replaced by its checkpoint.
+    A run's folder is replaced by its checkpoint. ``refused`` maps further rejected options of
+    fairseq to the reason.
     """
     args, _ = parser.parse_known_args(words)
     checkpoint, words = open_folders(args.checkpoint, words)
@@ -116,7 +117,7 @@ def _sampled(inputs: Inputs, samples: int | None) -> Inputs:
         return inputs
     option = f"--attention-samples {samples}"
     if any(word.startswith("--model-overrides") for word in inputs.extra):
-        raise UserError(f"{option}: is a model override too; give all in --model-overrides")
+        raise UserError(f"{option}: cannot be combined; add attention_samples to --model-overrides")
     for path in inputs.checkpoints:
         cfg = load_checkpoint(path, mmap=True).get("cfg") or {}
         if not (cfg.get("model") or {}).get("attention_noise"):
@@ -134,9 +135,13 @@ def evaluation_output(
 ) -> Path:
     """Return ``--output`` or the default file beside the first checkpoint.
 
-    The default name joins the checkpoints' names (with their folders if names repeat) and
-    ``default``. An existing result with other settings than ``asked`` is not replaced. ``key`` is
-    in every result of the command.
+    Args:
+        args: our options.
+        checkpoints: the checkpoints; the default name joins their names, with their folders if
+            names repeat.
+        default: suffix of the default name.
+        asked: settings of this evaluation; an existing result with others is not replaced.
+        key: a key in every result of the command, to recognise its results.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
@@ -169,9 +174,14 @@ def run_fairseq(
     words: Sequence[str],
     sentences: int | None = None,
 ) -> Any:
-    """Run a fairseq command with ``words`` and ``inputs``; return the result of its ``main``.
+    """Run a fairseq command in this process and return the result of its ``main``.
 
-    ``sentences`` is the total of the progress bar (None: count batches).
+    Args:
+        command: module of the command, such as ``fairseq_cli.generate``.
+        parser: fairseq's parser for the command.
+        inputs: checkpoint, data, and the user's options for fairseq.
+        words: our options for fairseq.
+        sentences: total of the progress bar; None: count batches instead.
     """
     import torch
     from fairseq import options
@@ -206,9 +216,9 @@ def run_fairseq(
 
 
 class _Progress:
-    """Replaces fairseq's progress bar, which our log level hides.
+    """Replacement of fairseq's progress bar, which our log level hides.
 
-    Counts ``sentences`` (None: batches) and shows the steps of beam search within a batch.
+    It counts ``sentences`` (None: batches) and shows the steps of beam search within a batch.
     """
 
     def __init__(self, batches: Any, *, sentences: int | None = None, **_: Any):
@@ -235,4 +245,4 @@ class _Progress:
                 progress.advance(batch.get("nsentences", 0))
 
     def log(self, *_: Any, **__: Any) -> None:
-        """Show no statistics."""
+        """Ignore fairseq's statistics."""

@@ -1,6 +1,7 @@
-"""Pipeline of a recipe besides training: preparation, averaging, search and score.
+"""Steps of a recipe other than training: data preparation, averaging, search and scoring.
 
-It is in the groups ``generation``, ``eval_lm`` and ``scoring`` of a recipe and of its checkpoints.
+They are configured in the groups ``generation``, ``eval_lm`` and ``scoring`` of a recipe, which are
+also saved in checkpoints.
 """
 
 import shlex
@@ -10,30 +11,30 @@ from dataclasses import dataclass
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 
-GROUPS = ("generation", "eval_lm", "scoring")  # training does not read them
-#: Scores by kind of model, the default first.
+GROUPS = ("generation", "eval_lm", "scoring")  # configuration groups that training does not read
+#: Kind of model -> its scores, the default first.
 SCORES = {
     "translation": ("tokenised_bleu", "sacrebleu", "compound_split_bleu"),
     "language_model": ("perplexity",),
     "classifier": ("accuracy",),
 }
-#: The kind by a part of the task's name.
+#: Part of a task's name -> kind of model.
 _KINDS = {
     "translation": "translation",
     "language_modeling": "language_model",
     "classification": "classifier",
 }
-_KEYS = ("prepare", "average", "average_by", "score", "time")  # of ``scoring``
+_KEYS = ("prepare", "average", "average_by", "score", "time")  # keys of the group ``scoring``
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The steps around a training."""
+    """The steps of a recipe before and after training."""
 
     kind: str  # a key of ``SCORES``
     prepare: tuple[str, ...] = ()  # a script of ``data-prep/`` and its options; empty: none
-    average: int = 0  # number of last checkpoints; 0: the best one
-    average_by: str = "update"  # or ``epoch``
+    average: int = 0  # number of last checkpoints to average; 0: use the best checkpoint
+    average_by: str = "update"  # or "epoch": which checkpoints are averaged
     score: str = ""  # the score that the paper reports
     beam: int = 5
     lenpen: float = 1.0
@@ -41,7 +42,7 @@ class Pipeline:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """All options of the evaluation."""
+        """All command-line options of the evaluation."""
         if self.kind != "translation":
             return self.evaluate
         return ("--beam", str(self.beam), "--lenpen", f"{self.lenpen:g}", *self.evaluate)
@@ -55,17 +56,18 @@ def read_pipeline(
     Args:
         settings: settings by group.
         name: the file, for messages.
-        defaults: fairseq's values of the group ``generation``, which are left out.
+        defaults: fairseq's defaults of the group ``generation``; options with these values are
+            left out.
     """
     task = str((settings.get("task") or {}).get("_name"))
     kind = next((kind for part, kind in _KINDS.items() if part in task), None)
     if kind is None:
         raise UserError(f"{name}: no evaluation for task {task}; evaluate with fairseq's commands")
     scoring = dict(settings.get("scoring") or {})
-    if "_name" in scoring:  # a scorer of fairseq
+    if "_name" in scoring:  # fairseq's own group ``scoring``, the options of its scorers
         scoring = {}
     for key in sorted(scoring.keys() - {*_KEYS}):
-        raise UserError(f"{name}: scoring has no {key}; choose from {', '.join(_KEYS)}")
+        raise UserError(f"{name}: scoring has no key {key!r}; choose from {', '.join(_KEYS)}")
     average, by = scoring.get("average") or 0, scoring.get("average_by") or "update"
     score = scoring.get("score") or SCORES[kind][0]
     for key, value, known in (
@@ -75,7 +77,9 @@ def read_pipeline(
         if value not in known:
             raise UserError(f"{name}: scoring.{key}={value}; choose from {', '.join(known)}")
     if not isinstance(average, int) or average < 0:
-        raise UserError(f"{name}: scoring.average={average}; give a whole number, 0 for the best")
+        raise UserError(
+            f"{name}: scoring.average={average}; give a whole number, or 0 for the best checkpoint"
+        )
     search = dict(settings.get("generation") or {})
     words: list[str] = []
     if kind == "translation":
@@ -97,7 +101,7 @@ def read_pipeline(
 
 
 def _options(search: Mapping, defaults: Mapping) -> Iterator[str]:
-    """Yield fairseq-generate's options of a group ``generation``, without beam and lenpen."""
+    """Yield the group ``generation`` as options of fairseq-generate, except beam and lenpen."""
     for key, value in search.items():
         off = key in ("_name", "beam", "lenpen") or value is None or value is False
         if not off and value != defaults.get(key):

@@ -1,4 +1,4 @@
-"""Evaluates a run's folder with the averaging and search of its recipe."""
+"""Opens a run's folder for evaluation, with the averaging and search options of its recipe."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -18,11 +18,15 @@ AVERAGED, BEST, LAST = "averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"
 
 
 def open_folders(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
-    """Replace folders in the name of a model, several joined by ':', by their checkpoints.
+    """Replace the run folders in a command line by their checkpoints.
+
+    Args:
+        name: a checkpoint or a run's folder, or several joined by ':' (an ensemble).
+        words: the arguments of the command line.
 
     Returns:
-        The checkpoints, and the command line with the options of the first folder's recipe before
-        those given, which win.
+        ``name`` with checkpoints only, and the arguments. The options of the first folder's recipe
+        come before ``words``, which override them.
     """
     parts, options = name.split(os.pathsep), []
     folders = [part for part in parts if Path(part).is_dir()]
@@ -32,7 +36,7 @@ def open_folders(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
         parts[parts.index(folder)] = str(model)
         if folder == folders[0]:
             options = [*_joined(pipeline.options)]
-        print(" ".join([f"{folder}: by its recipe {model.name}", *options]), flush=True)
+        print(" ".join([f"{folder}: its recipe uses {model.name}", *options]), flush=True)
     return os.pathsep.join(parts), [*options, *words]
 
 
@@ -49,7 +53,7 @@ def pipeline_of(folder: Path) -> Pipeline:
 
 
 def _model(folder: Path, pipeline: Pipeline) -> Path:
-    """Return the checkpoint to evaluate; makes the average if it does not exist."""
+    """Return the checkpoint to evaluate. If it is an average, write it if missing or outdated."""
     if not pipeline.average:
         return folder / (BEST if (folder / BEST).is_file() else LAST)
     output, last = folder / AVERAGED, folder / LAST
@@ -57,14 +61,19 @@ def _model(folder: Path, pipeline: Pipeline) -> Path:
         if not last.is_file() or output.stat().st_mtime > last.stat().st_mtime:
             return output
         if not written_by("average")(output):
-            raise UserError(f"{output}: is no average of ours; move it, or name a checkpoint")
+            raise UserError(
+                f"{output}: was not written by diverse-mha average; move it, or name a checkpoint"
+            )
     paths = newest_checkpoints(folder, pipeline.average, pipeline.average_by)
     save_checkpoint(average_checkpoints(paths), output)
     return output
 
 
 def _joined(options: Sequence[str]) -> Iterator[str]:
-    """Yield options with their values as one word each, so that their parser may not know them."""
+    """Yield each option with its value as one word, ``--option=value``.
+
+    parse_known_args would separate an unknown option from its value.
+    """
     for number, word in enumerate(options):
         after = options[number + 1 : number + 2]
         if word.startswith("--"):

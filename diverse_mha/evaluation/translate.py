@@ -1,4 +1,4 @@
-"""``diverse-mha translate``: translates plain text from standard input, also with an ensemble."""
+"""``diverse-mha translate``: translates plain text from standard input with one or more models."""
 
 import argparse
 import os
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="longest translation: A times the source's length + B subwords (default: 0)",
     )
     add_number(search, "max-len-b", 200, "see --max-len-a")
-    text = "lines to read, sort by length and translate at a time"
+    text = "number of lines that are read, sorted by length and translated together"
     add_number(search, "buffer", 1000, text)
     add_number(search, "max-tokens", 4000, "source subwords in a batch, padding included")
     parser.add_argument(
@@ -48,8 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="auto",
         metavar="LAYER.HEAD",
-        help="also print the words of both sides and their alignment by a head such as 2.4, "
-        "separated by tabs (default: what align chooses on valid; names as in align --head)",
+        help="also print source words, target words and their alignment, separated by tabs; the "
+        "alignment is from a head such as 2.4, named as in align --head (default: the head that "
+        "align chooses on valid)",
     )
     add_engine(search, "auto")
     add_user_dir(parser)
@@ -62,14 +63,14 @@ class Translation(NamedTuple):
     text: str
     source: str = ""  # the input line
     subwords: str = ""  # subwords of the source
-    pair: tuple["Tensor", "Tensor"] | None = None  # token ids of both; None for an empty line
+    pair: tuple["Tensor", "Tensor"] | None = None  # source and target ids; None for an empty line
 
 
 def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare ``--beam`` and ``--lenpen``."""
     add_number(parser, "beam", 5, "beam size")
-    # Larger powers of the length overflow float32.
-    text = "length penalty, -10 to 10; over 1 favours long ones (default: 1)"
+    # At most 10, because larger powers of the length overflow float32.
+    text = "length penalty, -10 to 10; values over 1 favour long translations (default: 1)"
     parser.add_argument(
         "--lenpen", type=between(-10, 10).parse_float, default=1.0, metavar="X", help=text
     )
@@ -79,8 +80,8 @@ def add_engine(parser: argparse.ArgumentParser, default: str) -> None:
     """Declare ``--engine``."""
     parser.add_argument(
         "--engine", choices=("auto", "fairseq", "ctranslate2"), default=default,
-        help="fairseq's beam search, CTranslate2's (faster), or auto: CTranslate2 where it "
-        "is installed and takes the model, without a GPU (default: %(default)s)",
+        help="program that runs the beam search; CTranslate2 is faster; auto: CTranslate2 if it is "
+        "installed and supports the model, and no GPU is used (default: %(default)s)",
     )  # fmt: skip
 
 
@@ -90,27 +91,27 @@ class Translator:
     def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
         hide_log()
         check_data_folder(str(data))
-        preparation(Path(data))  # before the engine says what it does, refuse a damaged file
+        preparation(Path(data))  # refuse a damaged corpus.json before the engine prints its note
         self._options = options
         self._settings = Search(options.beam, options.lenpen, options.max_len_b, options.max_tokens)
         refused = "--alignments" if options.alignments else "--max-len-a"
         refused = refused if options.alignments or options.max_len_a else ""
         self._engine = open_engine(
             options.engine, checkpoint, data, cpu=options.cpu, search=self._settings,
-            refused=f"CTranslate2 takes no {refused}" if refused else "",
+            refused=f"CTranslate2 does not support {refused}" if refused else "",
         )  # fmt: skip
         if self._engine is None:
             self._hub, languages = self._open_fairseq(checkpoint, data)
             self._longest = self._hub.max_positions[0]
         else:
             languages = self._engine.languages
-            self._longest = self._engine.longest_source + 1  # the end of the sentence
+            self._longest = self._engine.longest_source + 1  # including eos
         self.sides = source, target = tuple(read_side(data, language) for language in languages)
         self._encode, self._plain = source.encode(), target.detokenise()
         self._post_process = target.made.post_process
 
     def _open_fairseq(self, checkpoint: str, data: str | Path):
-        """Load the model or the ensemble for fairseq's search, and name its languages."""
+        """Load the model or ensemble into fairseq; return its hub interface and languages."""
         diverse_mha.register()
         import torch
         from fairseq import checkpoint_utils, utils
@@ -141,7 +142,7 @@ class Translator:
         return hub.cuda() if on_gpu else hub, languages_of(paths[0], data)
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
-        """Translate lines of plain text in order; an empty line stays empty."""
+        """Yield the translations of lines of plain text in order; an empty line stays empty."""
         lines, start = iter(lines), 0
         while portion := list(islice(lines, self._options.buffer)):
             yield from self._portion(portion, start)
@@ -155,7 +156,7 @@ class Translator:
             length = len(encoded[index].split()) + 1
             line = f"line {start + index + 1}: {length:,} subwords"
             if length > self._longest:
-                most = f"at most {self._longest:,} fit the model"
+                most = f"but the model reads at most {self._longest:,}"
                 raise UserError(f"{line}, {most}; split the line")
             if length > batch:
                 raise UserError(f"{line}, more than --max-tokens {batch:,}; give {length} or more")
@@ -168,7 +169,10 @@ class Translator:
         return translations
 
     def _search(self, encoded: list[str]) -> Iterator[tuple[str, "tuple[Tensor, Tensor] | None"]]:
-        """Yield the translation of each sentence, its subwords joined, and with fairseq the ids."""
+        """Yield each sentence's translation, with subwords joined, and the token ids.
+
+        Token ids are those of source and target with fairseq, and None with CTranslate2.
+        """
         if self._engine is not None:
             sentences = [words.split() for words in encoded]
             for best, _ in self._engine.translate(sentences, self._settings):
@@ -182,7 +186,7 @@ class Translator:
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:
-    r"""Yield the lines of a stream, ended by ``\n`` only, without line ends and byte order mark."""
+    r"""Yield the lines of a stream, split at ``\n`` only, without line ends and byte order mark."""
     for number, line in enumerate(stream, 1):
         try:
             yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
@@ -191,7 +195,7 @@ def plain_lines(stream: BinaryIO) -> Iterator[str]:
 
 
 def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[Translation], str]:
-    """Return a function from a translation to its columns: words of both sides, and their links."""
+    """Return a function that formats a translation's source words, target words and alignment."""
     from diverse_mha.evaluation.aligner import Aligner, pharaoh
     from diverse_mha.evaluation.checkpoints import load
 
@@ -209,7 +213,7 @@ def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[T
             return "\t\t\t"
         alignment = aligner.pair(*line.pair, line.subwords.split())
         written = words(line.source)
-        if len(written) != len(alignment.sources):  # the subword model cut at other spaces
+        if len(written) != len(alignment.sources):  # the subword model has other word boundaries
             written = source.unescape(alignment.sources)
         sides = written, target.unescape(alignment.targets)
         return "\t".join(["", *map(" ".join, sides), pharaoh(alignment.links(row))])
@@ -228,7 +232,7 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.reconfigure(encoding="utf-8")
     with terminal_bar(unit=" lines") as bar:
         for count, line in enumerate(translator.translate(plain_lines(sys.stdin.buffer)), 1):  # noqa: B007
-            # Flush after each buffer, for a reader at the other end of the pipe.
+            # Flush after each buffer, so that the next program in a pipe need not wait.
             print(line.text + columns(line), flush=count % args.buffer == 0)
             bar.update()
     seconds = time.monotonic() - start

@@ -66,7 +66,7 @@ def test_alignments_have_the_words_of_the_text(kind, tmp_path, monkeypatch, caps
     if kind != "sentencepiece":
         aligner._kinds = ["sentencepiece"] * 2  # without \u2581 at words, as in Japanese
         aligner.split("test")
-        assert "note: most sentences of test have one word" in capsys.readouterr().err
+        assert "note: most sentences of test have no spaces" in capsys.readouterr().err
     aligner._kinds = [POST_PROCESS.get(kind)] * 2
     (tmp_path / "bpe/test.en").write_text("ad ad ad u\n")
     assert aligner.split("test")[0].known is (kind == "none"), "used the text of another corpus"
@@ -257,7 +257,7 @@ def test_possible_links_of_gold_alignments_are_read(tmp_path):
     )
     assert gold.score({0: {(1, 2)}})[0] == pytest.approx(1 - 1 / 2)
     path.write_text("0-0\n1:2\n")
-    with pytest.raises(UserError, match=r"line 2: '1:2' is no link"):
+    with pytest.raises(UserError, match=r"line 2: '1:2' is not a link"):
         Gold(path)
 
 

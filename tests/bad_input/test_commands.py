@@ -13,7 +13,7 @@ ROWS = [
     Row("mt-no-checkpoint", "evaluate no.pt bin", "no.pt", "check the folder"),
     Row("mt-cut", "evaluate cut.pt bin", "cut.pt", "give another"),
     Row("mt-classifier", "evaluate classifier.pt bin", "classifier.pt", "evaluate-classifier"),
-    Row("mt-no-options", "evaluate nocfg.pt bin", "nocfg.pt", "give one written by fairseq-train"),
+    Row("mt-no-options", "evaluate nocfg.pt bin", "nocfg.pt", "give a checkpoint written"),
     Row("mt-lacking", "evaluate lacking.pt bin", "lacking.pt", "give"),
     Row("mt-no-data", "evaluate best.pt no", "no: no such data folder", "data-prep/"),
     Row("mt-subset", "evaluate best.pt bin --subset dev", "--subset dev", "available: test"),
@@ -90,7 +90,7 @@ ROWS = [
     Row("compare-two-files", "compare a.txt b.txt", "a.txt b.txt", "--help"),
     # diverse-mha analyze
     Row("analyze-no-checkpoint", "analyze no.pt bin", "no.pt", "check the folder"),
-    Row("analyze-cfg-without-task", "analyze notask.pt bin", "notask.pt", "give a training"),
+    Row("analyze-cfg-without-task", "analyze notask.pt bin", "notask.pt", "that training wrote"),
     Row("analyze-no-dictionary", "analyze best.pt nodict", "nodict", "fairseq-preprocess"),
     Row("analyze-subset", "analyze best.pt bin --subset dev", "--subset dev", "available: "),
     Row("analyze-measure", "analyze best.pt bin --measures cke", "cke", "cka"),

@@ -114,7 +114,7 @@ def test_a_language_model_is_refused_in_one_line(model, tmp_path, capsys):
     state = torch.load(tmp_path / "model.pt", weights_only=False)
     state["model"] = {name: x for name, x in state["model"].items() if "encoder." not in name}
     torch.save(state, tmp_path / "lm.pt")
-    with pytest.raises(UserError, match="lm.pt: no translation model"):
+    with pytest.raises(UserError, match="lm.pt: is not a translation model"):
         opened(tmp_path, "auto", name="lm.pt")
     assert not capsys.readouterr().err
 
@@ -127,10 +127,10 @@ def test_fairseq_searches_where_ctranslate2_cannot(model, tmp_path, capsys):
     negative = Search(beam=3, lenpen=-1.0, longest=9, max_tokens=100)
     for more, why in (
         ({"name": "sum.pt"}, "--logits residual exists in this package alone"),
-        ({"name": "taken.pt"}, "taken.ctranslate2 is in the way of the converted model; move it"),
-        ({"name": "model.pt:model.pt"}, "CTranslate2 takes no ensemble"),
-        ({"search": negative}, "CTranslate2 takes no --lenpen -1"),
-        ({"refused": "CTranslate2 takes no --nbest"}, "CTranslate2 takes no --nbest"),
+        ({"name": "taken.pt"}, "taken.ctranslate2 exists and is not a converted model; move it"),
+        ({"name": "model.pt:model.pt"}, "CTranslate2 does not support ensembles"),
+        ({"search": negative}, "CTranslate2 does not support --lenpen -1"),
+        ({"refused": "no support for --nbest"}, "no support for --nbest"),
     ):
         assert opened(tmp_path, "auto", **more) is None
         said = capsys.readouterr().err

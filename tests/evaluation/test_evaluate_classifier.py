@@ -34,7 +34,9 @@ def test_subsets_are_in_natural_order(tmp_path):
 def test_folder_with_only_a_training_split_is_refused(tmp_path):
     (tmp_path / "label").mkdir()
     (tmp_path / "label" / "train.idx").touch()
-    with pytest.raises(UserError, match="--subset is missing: .* has train; name what to score"):
+    with pytest.raises(
+        UserError, match="--subset is missing: .* has train; name the splits to score"
+    ):
         subsets_of(tmp_path, None)
 
 
@@ -47,5 +49,5 @@ def split(*sizes):
 def test_a_sentence_that_is_too_long_is_reported():
     model = SimpleNamespace(max_positions=lambda: 5)
     load_split(model, split(3, 5, 2), "test")
-    with pytest.raises(UserError, match="test: example 2 has a sentence of 6 tokens, and the mo"):
+    with pytest.raises(UserError, match="test: example 2 has a sentence of 6 tokens, but the mo"):
         load_split(model, split(3, 6, 2), "test")

@@ -41,7 +41,7 @@ def test_averaging_and_search_follow_the_recipe_unless_options_are_given(run, ca
     assert (args.beam, args.lenpen, args.compound_split) == (4, 1.5, True)
     assert inputs.extra == ("--max-len-a=1.2",)
     options = "--beam=4 --lenpen=0.6 --max-len-a=1.2 --compound-split"
-    assert capsys.readouterr().out == f"{run}: by its recipe averaged.pt {options}\n"
+    assert capsys.readouterr().out == f"{run}: its recipe uses averaged.pt {options}\n"
     before = (run / "averaged.pt").stat().st_mtime_ns
     words = [str(run), "bin", "--no-compound-split"]
     assert not parse_with_fairseqs(build_parser(), words, {})[0].compound_split
@@ -70,5 +70,5 @@ def test_a_folder_without_checkpoints_or_with_a_foreign_average_is_refused(run, 
         open_folders(str(tmp_path / "empty"), [])
     write(run / "averaged.pt", 1, {})
     os.utime(run / "averaged.pt", (1, 1))
-    with pytest.raises(UserError, match=r"averaged.pt: is no average of ours; move it"):
+    with pytest.raises(UserError, match=r"averaged.pt: was not written by diverse-mha average"):
         open_folders(str(run), [])

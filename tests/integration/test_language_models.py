@@ -105,7 +105,7 @@ def test_lines_over_the_length_limit_are_counted(text, tmp_path):
     done = run("diverse_mha.evaluation.evaluate_lm", *words, check=False)
     assert done.returncode != 0
     assert (
-        "test: 117 of its 117 tokens are in lines longer than 4, which the model reads; leave "
+        "test: 117 of its 117 tokens are in lines longer than the 4 tokens that the model reads; "
         "--by-sentence out, or shorten them"
     ) in done.stderr
 

@@ -57,11 +57,11 @@ def test_commands_run_or_report_that_they_need_a_clone(command, site):
     script = run(sys.executable, site / "bin/diverse-mha", "path", cwd=site, site=site)
     assert script.stdout.strip() == command("path").stdout.strip() == str(site / "diverse_mha")
     assert not (site / "diverse_mha/old.py").exists()
-    assert "All that is needed works." in command("doctor").stdout
+    assert "All checks passed." in command("doctor").stdout
     for words in (("reproduce", "--list"), ("benchmark", "--help")):
         done = command(*words, check=False)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-        assert "no clone of diverse-mha" in done.stderr
+        assert "is not a clone of diverse-mha" in done.stderr
 
 
 def test_a_recipe_trains_by_its_name(command, data, tmp_path):  # noqa: F811

@@ -1,4 +1,4 @@
-"""Translations of any toolkit: reads and scores text files with a sentence a line."""
+"""Reads and scores translations by any toolkit, in text files with one sentence a line."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from diverse_mha.evaluation.comparison.statistics import METRICS, sentence_stati
 
 
 def check_tokeniser(name: str) -> None:
-    """Raise an error for a tokeniser that sacreBLEU lacks or cannot load."""
+    """Raise an error if sacreBLEU has no tokeniser of this name or cannot load it."""
     from sacrebleu.metrics import BLEU
 
     if name not in BLEU.TOKENIZERS:

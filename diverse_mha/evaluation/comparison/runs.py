@@ -18,7 +18,7 @@ _SEED = re.compile(r"[._-]?seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")
 #: Tokenisers whose name in a signature includes MeCab's version.
 _MECAB = re.compile(r"(ja-mecab|ko-mecab)-.*")
-#: Settings that identify the text and blocks of a perplexity.
+#: Settings that comparable perplexities share: the text and its blocks.
 _TEXT_SCORED = (
     "subset",
     "tokens",
@@ -42,7 +42,7 @@ class Scored:
     scores: dict[str, float]  # measure, such as ``BLEU`` -> score on the test set
     #: Metric -> counts of each sentence, (sentences, K).
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
-    test: dict[str, object] = field(default_factory=dict)  # test set and scorer, by name
+    test: dict[str, object] = field(default_factory=dict)  # settings of test set and scorer
     search: dict[str, object] = field(default_factory=dict)  # settings of the beam search
     content: dict = field(default_factory=dict, compare=False)  # contents of the result file
 
@@ -54,16 +54,16 @@ def read_run(path: Path) -> Scored:
     file = _newest_result(path) if path.is_dir() else path
     content = _content(file)
     if content is None:
-        raise UserError(f"{file}: no result of an evaluation script; name one, or a folder")
+        raise UserError(f"{file}: is not the result of an evaluation; name one, or a run's folder")
     if content.get("subset") == "valid":
-        raise UserError(f"{file}: is of the validation set; name a test result")
+        raise UserError(f"{file}: is a result on the validation set; name one on a test set")
     search = {name: content.get(name) for name in _SEARCH}
-    search["engine"] = content.get("engine", "fairseq")  # older results do not name one
+    search["engine"] = content.get("engine", "fairseq")  # older results name no engine
     return Scored(str(path), seed_of(path), *scores_of(file, content), search, content)
 
 
 def read_scores(path: Path) -> Scored:
-    """Read another program's scores: one number for each sentence, a line each."""
+    """Read a file with another program's sentence scores, one number a line."""
     values = []
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -72,8 +72,8 @@ def read_scores(path: Path) -> Scored:
             values.append(math.nan)
         if not math.isfinite(values[-1]):
             raise UserError(
-                f"--scores {path}, line {number}: {line[:40]!r} is no number; give one number for "
-                "each sentence, a line each"
+                f"--scores {path}, line {number}: {line[:40]!r} is not a number; give the score of "
+                "one sentence in each line"
             )
     if not values:
         raise UserError(f"--scores {path}: is empty; give one number for each sentence")
@@ -85,8 +85,10 @@ def read_scores(path: Path) -> Scored:
 def scores_of(file: Path, result: dict, reference: Path | None = None) -> Result:
     """Return a result's scores, statistics and test, as in :class:`Scored`.
 
-    ``result`` is the content of ``file``, beside which the translations lie. ``reference``
-    overrides the reference of the evaluation.
+    Args:
+        file: the JSON file of the result; translations are read from files beside it.
+        result: content of ``file``.
+        reference: replaces the reference of the evaluation.
     """
     try:
         if "sacrebleu" in result:
@@ -123,13 +125,13 @@ def _content(file: Path) -> dict | None:
 
 
 def _newest_result(folder: Path) -> Path:
-    """Return a folder's newest test result; of several checkpoints, that of the best."""
+    """Return the newest test result in a folder; results of checkpoint_best take precedence."""
     contents = {file: _content(file) for file in sorted(folder.glob("*.json"))}
     results = [
         file for file, content in contents.items() if content and content.get("subset") != "valid"
     ]
     if not results:
-        raise UserError(f"{folder}: no result of an evaluation in it; evaluate its model first")
+        raise UserError(f"{folder}: has no result of an evaluation; evaluate its model first")
     best = [file for file in results if "best" in file.name] or results
     chosen = max(best, key=lambda file: (file.stat().st_mtime, file.name))
     if len(results) > 1:
@@ -154,7 +156,7 @@ def seed_of(path: Path) -> int | None:
 
 
 def _evaluated(file: Path, result: dict, reference: Path | None) -> Result:
-    """Recompute a translation's statistics, and check that they give the score of the result."""
+    """Score the translations again; raise an error if the result records another score."""
     signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
     if reference is None:
         name = f"{result['subset']}.{result['target_lang']}"
@@ -172,7 +174,7 @@ def _evaluated(file: Path, result: dict, reference: Path | None) -> Result:
     scores = {name: float(score(statistics[name].sum(axis=0))) for name, score in METRICS.items()}
     if abs(scores["BLEU"] - result["sacrebleu"]) > 1e-3:
         raise UserError(
-            f"{file}: says sacreBLEU {result['sacrebleu']:.2f}, but with {reference} it is "
+            f"{file}: records sacreBLEU {result['sacrebleu']:.2f}, but with {reference} it is "
             f"{scores['BLEU']:.2f}; evaluate again"
         )
     test = {

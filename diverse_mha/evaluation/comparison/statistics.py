@@ -7,24 +7,25 @@ from statistics import mean, variance
 
 import numpy as np
 
-ORDER = 4  # of BLEU
-CHARACTERS = 6  # order of chrF
+ORDER = 4  # longest n-grams of BLEU
+CHARACTERS = 6  # longest character n-grams of chrF
 BETA = 2.0  # weight of recall in chrF
 
 
-#: From sums (..., K) of sentence statistics to corpus scores (...), in percent.
+#: A function from sums (..., K) of sentence statistics to corpus scores (...) in percent.
 Metric = Callable[[np.ndarray], np.ndarray]
 
 
 def bleu(sums: np.ndarray) -> np.ndarray:
     """Return BLEU in percent (Papineni et al. 2002), smoothed as in mteval-v13a.
 
-    BP * exp(mean over n of log p_n) with p_n = matches / n-grams; the k-th order without a match
-    counts 1 / (2^k n-grams).
+    BP * exp(mean over n of log p_n) with p_n = matches / n-grams. For the k-th order without a
+    match, p_n is 1 / (2^k n-grams).
 
     Args:
-        sums: (..., 10), sacreBLEU's order: words of the translation and of the reference, then
-            matches and n-grams of the translation for n = 1 to 4.
+        sums: (..., 10) counts in sacreBLEU's order: words of the translation, words of the
+            reference, 4 numbers of matches (n = 1 to 4), and 4 numbers of the translation's
+            n-grams.
     """
     sums = np.asarray(sums, dtype=np.float64)
     length, reference = sums[..., 0], sums[..., 1]
@@ -40,14 +41,14 @@ def bleu(sums: np.ndarray) -> np.ndarray:
 
 
 def chrf(sums: np.ndarray) -> np.ndarray:
-    """Return chrF2 in percent (Popovic 2015), effective orders only, as sacreBLEU does.
+    """Return chrF2 in percent (Popovic 2015), over effective orders only, as in sacreBLEU.
 
-    (1 + b^2) P R / (b^2 P + R), with P and R the means of precision and recall over the orders
-    that both texts have.
+    (1 + b^2) P R / (b^2 P + R), with b = ``BETA``. P and R are the means of precision and recall
+    over the orders for which both texts have n-grams.
 
     Args:
-        sums: (..., 18): for each order 1 to 6 the character n-grams of the translation, of the
-            reference, and of both.
+        sums: (..., 18) counts: for each order from 1 to 6, the character n-grams of the
+            translation, of the reference, and of both.
     """
     sums = np.asarray(sums, dtype=np.float64)
     sums = sums.reshape(*sums.shape[:-1], CHARACTERS, 3)
@@ -63,19 +64,19 @@ def chrf(sums: np.ndarray) -> np.ndarray:
 
 
 def average(sums: np.ndarray) -> np.ndarray:
-    """Return the mean of sentence scores; sums (..., 2) are sum and number of the scores."""
+    """Return the mean sentence score; ``sums`` (..., 2) holds the scores' sum and number."""
     return sums[..., 0] / sums[..., 1]
 
 
 METRICS: dict[str, Metric] = {"BLEU": bleu, "chrF": chrf}
-SCORE = "score"  # scores of another program
+SCORE = "score"  # name of the metric for another program's sentence scores
 RESAMPLED = METRICS | {SCORE: average}
 
 
 def sentence_statistics(
     hypotheses: Sequence[str], reference: Sequence[str], *, tokenize: str, lowercase: bool
 ) -> dict[str, np.ndarray]:
-    """Return sacreBLEU's counts by metric: (sentences, K), whole numbers as float64."""
+    """Return metric -> sacreBLEU's counts of each sentence: (sentences, K) integers as float64."""
     from sacrebleu.metrics import BLEU, CHRF
 
     counters = {
@@ -83,16 +84,16 @@ def sentence_statistics(
         "chrF": CHRF(char_order=CHARACTERS, lowercase=lowercase),
     }
     texts = list(hypotheses), [list(reference)]
-    # sacreBLEU's significance tests use the same method.
+    # A private method, but the one that sacreBLEU's own significance tests use.
     return {
         name: np.array(counter._extract_corpus_statistics(*texts), dtype=np.float64)
         for name, counter in counters.items()
     }
 
 
-LEVEL = 0.95
-POWER = 0.8
-CHUNK = 500  # resamples at a time
+LEVEL = 0.95  # of confidence intervals
+POWER = 0.8  # of a test, for the smallest detectable difference
+CHUNK = 500  # resamples that are scored at a time
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,11 @@ class Difference:
 
     value: float
     interval: tuple[float, float] | None = None  # 95 %; None: the spread is unknown
-    p: float | None = None  # two-sided; None likewise
+    p: float | None = None  # two-sided; None: the spread is unknown
     standard_error: float | None = None
     degrees: float | None = None  # degrees of freedom of t; None: infinite or no interval
-    over_seeds: bool = False  # False: about these models only
-    by_seed: bool = False  # models of one seed were compared (:func:`by_rows_and_seeds`)
+    over_seeds: bool = False  # True: holds for other seeds, too; False: for these models only
+    by_seed: bool = False  # True: compared seed by seed (:func:`by_rows_and_seeds`)
 
     @property
     def detectable(self) -> float | None:
@@ -121,10 +122,10 @@ class Difference:
 
 
 def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Difference:
-    """Return a difference with interval, value ± t * error, and p-value.
+    """Return a difference with the interval value ± t * error and its p-value.
 
     ``error`` is the standard error; infinite ``degrees`` of freedom mean the normal distribution.
-    An error of 0 with a non-zero value means too few or too coarse scores: no interval.
+    An error of 0 with a non-zero value means too few or too coarse scores, so there is no interval.
     """
     from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
@@ -137,10 +138,10 @@ def by_t(value: float, error: float, degrees: float, *, over_seeds: bool) -> Dif
 
 
 def rate(differences: np.ndarray, counts: np.ndarray) -> Difference:
-    """Return the mean difference for each unit (such as a token): sum d / sum n over sentences.
+    """Return the mean difference per unit, such as a token: sum d / sum n over sentences.
 
-    d is a sentence's difference and n its number of units. The standard error is that of a ratio
-    (Cochran 1977, section 2.11), the interval is by Student's t.
+    d is a sentence's difference (``differences``), n its number of units (``counts``). The standard
+    error is that of a ratio (Cochran 1977, section 2.11). The interval is Student's t.
     """
     sentences, total = len(counts), float(counts.sum())
     value = float(differences.sum()) / total
@@ -152,9 +153,9 @@ def rate(differences: np.ndarray, counts: np.ndarray) -> Difference:
 
 
 def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
-    """Return total^2 / sum of part^2 / degrees, degrees of freedom (Satterthwaite 1946).
+    """Return degrees of freedom: total^2 / sum(part^2 / part's degrees) (Satterthwaite 1946).
 
-    ``parts`` are the estimated parts of the variance ``total`` and their degrees.
+    ``total`` is a variance; ``parts`` are its summands, each with its degrees of freedom.
     """
     spread = sum(part**2 / degrees for part, degrees in parts)
     return total**2 / spread if spread else math.inf
@@ -163,7 +164,8 @@ def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
 def welch(baseline: Sequence[float], system: Sequence[float], step: float = 0.0) -> Difference:
     """Compare means over seeds (Welch 1947); no interval with one seed on a side.
 
-    Scores rounded to multiples of ``step`` have at least the variance of rounding.
+    If scores were rounded to multiples of ``step``, their variance is taken as at least that of
+    rounding, step^2 / 12.
     """
     value = mean(system) - mean(baseline)
     if min(len(baseline), len(system)) < 2:
@@ -180,12 +182,12 @@ def by_rows_and_seeds(
 ) -> list[Difference | None]:
     """Compare rows with the first one seed by seed, by an analysis of variance.
 
-    score = row + seed + noise by least squares; all rows share one variance of the noise. With two
-    rows it is Student's paired t.
+    The model score = row + seed + noise is fitted by least squares. All rows share one noise
+    variance. With two rows this is Student's paired t-test.
 
     Args:
-        scores: each row's score by seed; seeds may be missing.
-        step: scores were rounded to its multiples; the noise is at least step^2 / 12.
+        scores: seed -> score for each row; seeds may be missing.
+        step: rounding step of the scores; the noise variance is at least step^2 / 12.
 
     Returns:
         The differences of all rows but the first. No interval with one seed; None where no seed
@@ -205,13 +207,13 @@ def by_rows_and_seeds(
     effects = inverse @ values
     degrees = len(cells) - np.linalg.matrix_rank(design)
     rest = np.square(values - design @ effects).sum()
-    # Scores lie between 1 and 1,000, so smaller residuals are rounding.
+    # Scores lie between 1 and 1,000, so a variance below 1e-20 is a rounding error.
     noise = max(round(float(rest) / int(degrees), 20), step**2 / 12) if degrees else None
     differences: list[Difference | None] = []
     for row_number in range(1, len(scores)):
         contrast = np.zeros(design.shape[1])
         contrast[[0, row_number]] = -1, 1
-        weights = contrast @ inverse  # of each score in the difference
+        weights = contrast @ inverse  # weight of each score in the difference
         value = round(float(weights @ values), 10)
         if not np.allclose(weights @ design, contrast):
             differences.append(None)
@@ -226,7 +228,7 @@ def by_rows_and_seeds(
 
 
 def draws(sentences: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield bootstrap counts, how often each sentence is drawn: (up to ``CHUNK``, sentences)."""
+    """Yield how often bootstrap resamples contain each sentence: (up to ``CHUNK``, sentences)."""
     generator = np.random.default_rng(seed)
     shares = np.full(sentences, 1 / sentences)
     for start in range(0, resamples, CHUNK):
@@ -237,7 +239,10 @@ def draws(sentences: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
 def resampled_scores(
     statistics: np.ndarray, metric: Metric, *, resamples: int, seed: int
 ) -> np.ndarray:
-    """Return scores (resamples, models) on shared resamples; statistics (models, sentences, K)."""
+    """Return the scores (resamples, models) of all models on the same bootstrap resamples.
+
+    ``statistics`` holds the counts for ``metric``: (models, sentences, K).
+    """
     models, sentences, size = statistics.shape
     side_by_side = statistics.transpose(1, 0, 2).reshape(sentences, models * size)
     scores = [
@@ -252,19 +257,18 @@ def difference(
 ) -> Difference:
     """Compare two methods by their seeds' scores on the whole test set.
 
-    A score is method + seed + sentence + method in sentence + seed in sentence. With n seeds the
-    last term adds I/n to the variance of a method's mean. The bootstrap over sentences contains it,
-    and so does the seeds' sample variance over n: only what exceeds I is added of the latter.
-    Interval and p-value use Student's t: percentiles of so few seeds are too narrow.
-    The squared standard error is the bootstrap's variance of the difference plus, for each side,
-    max(0, s^2 - I) / n: s^2 is the variance of the seeds' scores and I the part of it that is due
-    to sentences. The degrees of freedom are those of s^2 / n. With one seed on a side the error is
-    the bootstrap's alone.
+    The squared standard error is the bootstrap's variance of the difference plus, for each method,
+    max(0, s^2 - I) / n. Here n is the number of seeds, s^2 the sample variance of the seeds'
+    scores, and I the part of s^2 that is due to the choice of sentences: a seed does better on
+    some sentences than on others. I / n is also part of the bootstrap's variance, so it is
+    subtracted once. The degrees of freedom are Satterthwaite's, from both s^2 / n. With one seed
+    on a side, the error is the bootstrap's alone. Interval and p-value use Student's t, because
+    percentiles over so few seeds would be too narrow.
 
     Args:
-        baseline: a score a seed.
-        system: a score a seed.
-        resampled: both methods' scores on shared resamples, (resamples, seeds).
+        baseline: one score for each seed.
+        system: one score for each seed.
+        resampled: both methods' scores on the same resamples, (resamples, seeds) each.
     """
     value = mean(system) - mean(baseline)
     total = float((resampled[1].mean(axis=1) - resampled[0].mean(axis=1)).var(ddof=1))
@@ -279,15 +283,15 @@ def difference(
 
 
 def _of_single_seeds(scores: np.ndarray) -> float:
-    """Return I, the variance due to sentences, estimated from scores (resamples, seeds)."""
+    """Return I of :func:`difference`, estimated from resampled scores (resamples, seeds)."""
     deviations = scores - scores.mean(axis=1, keepdims=True)
     return float(deviations.var(axis=0, ddof=1).sum()) / (scores.shape[1] - 1)
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values for their number (Holm 1979); None is not counted.
+    """Correct p-values for the number of tests (Holm 1979); None stays None and is not counted.
 
-    The k-th smallest of n becomes the largest (n - j + 1) p_j for j up to k, at most 1.
+    The k-th smallest of n p-values becomes the maximum of (n - j + 1) p_j over j <= k, at most 1.
     """
     order = sorted((p, index) for index, p in enumerate(values) if p is not None)
     corrected: list[float | None] = [None] * len(values)

@@ -24,19 +24,19 @@ from diverse_mha.evaluation.comparison.statistics import (
 
 RESAMPLES = 10_000  # draws of the bootstrap
 SEED = 12345
-#: Scores below which two systems are not compared: no test separates them usefully.
+#: Two systems are not tested if both mean scores are below these: a test would say nothing useful.
 LOWEST = {"BLEU": 1.0, "chrF": 10.0}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One measure of one method."""
+    """Results of one measure for one system."""
 
     values: tuple[float, ...]  # one for each run
     difference: Difference | None = None  # from the baseline; None for the baseline
     holm: float | None = None  # p-value after Holm's correction
-    over_seeds: Difference | None = None  # by seed, without the bootstrap over sentences
-    over_seeds_holm: float | None = None
+    over_seeds: Difference | None = None  # difference by seed, without bootstrap over sentences
+    over_seeds_holm: float | None = None  # p-value of ``over_seeds`` after Holm's correction
 
     @property
     def mean(self) -> float:
@@ -45,7 +45,7 @@ class Measured:
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation over the runs (n-1); None under two."""
+        """Sample standard deviation over the runs; None for a single run."""
         return stdev(self.values) if len(self.values) > 1 else None
 
 
@@ -66,10 +66,11 @@ def compare_systems(
 ) -> list[System]:
     """Compare systems with the first one; return them with their measures.
 
-    Measures with sentence statistics are compared by bootstrap over shared resamples and seeds.
-    All measures are compared seed by seed, with the noise of all systems, or by Welch's t if seeds
-    are unknown or not shared. Holm's correction is over the systems, for each measure. Two means
-    below ``LOWEST`` get no interval and no p-value.
+    Measures with sentence statistics are compared by a bootstrap over sentences, with the same
+    resamples for all systems, combined with the variance over seeds. All measures are compared seed
+    by seed (:func:`by_rows_and_seeds`), or by Welch's t if seeds are unknown or not shared. Holm's
+    correction is over the systems, for each measure. If both means are below ``LOWEST``, there is
+    no interval and no p-value.
 
     Args:
         systems: the systems, the baseline first.
@@ -132,7 +133,10 @@ def _check_alike(systems: Sequence[System]) -> None:
             others.append(run)
             if run.scores.keys() != first.scores.keys():
                 ours, theirs = ("/".join(value.scores) for value in (run, first))
-                raise UserError(f"{run.path}: has {ours}, but {first.path} has {theirs}")
+                raise UserError(
+                    f"{run.path}: has {ours}, but {first.path} has {theirs}; compare runs with "
+                    "the same scores"
+                )
             for name, value, other in differing(run.test, first.test):
                 if name in _LONG:
                     difference = f"another {name} than {first.path}"
@@ -146,7 +150,10 @@ _LONG = ("source text", "reference", "dictionary")
 
 
 def differing(first: Mapping, other: Mapping) -> Iterator[tuple[str, object, object]]:
-    """Yield (name, value, value) of settings that differ; None means not recorded."""
+    """Yield (name, value in ``first``, value in ``other``) of the settings that differ.
+
+    The value None means that a setting was not recorded; such settings are skipped.
+    """
     for name in first:
         pair = first[name], other.get(name)
         if None not in pair and pair[0] != pair[1]:
@@ -154,9 +161,9 @@ def differing(first: Mapping, other: Mapping) -> Iterator[tuple[str, object, obj
 
 
 def check_search(systems: Sequence[System], *, allowed: bool = False) -> tuple[str, ...]:
-    """Raise an error if runs were decoded with other search options than the first.
+    """Raise an error if a run was decoded with other search options than the first run.
 
-    With ``allowed`` the differences are returned as notes.
+    If ``allowed``, return the differences as notes instead.
     """
     first, notes = systems[0].runs[0], []
     for run in (run for system in systems for run in system.runs):
@@ -164,12 +171,12 @@ def check_search(systems: Sequence[System], *, allowed: bool = False) -> tuple[s
             text = f"{run.path}: has {name} {value}, but {first.path} has {other}"
             if not allowed:
                 raise UserError(f"{text}; evaluate with one search, or add --despite-search")
-            notes.append(f"Another search: {text}.")
+            notes.append(f"Search options differ: {text}.")
     return tuple(notes)
 
 
 def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Difference] | None:
-    """Compare seed by seed; None unless all seeds are known and linked to the baseline."""
+    """Compare seed by seed. Return None if a seed is unknown, or shared seeds link no baseline."""
     rows = [{run.seed: run.scores[name] for run in system.runs} for system in systems]
     if any(
         None in row or len(row) < len(system.runs)
@@ -194,34 +201,34 @@ def _resampled(
 
 
 BOOTSTRAP = (
-    "Difference to the first row with its 95 % interval: over seeds, by their variance, and over "
-    f"sentences, by {RESAMPLES:,} resamples, the same for all models; interval and p by "
+    "Difference: to the first row, with a 95 % interval. It covers the variance over seeds, and "
+    f"over sentences, by {RESAMPLES:,} resamples, the same for all models. Interval and p are "
     "Student's t."
 )
 BY_SEED = (
-    "By seed ({measures}): analysis of variance with rows and seeds as factors, the noise being "
-    "that of all rows; of two rows it is the paired t-test. No interval with one seed, or where "
-    "two rows share only one. Runs of the same seed are compared: where rows have other seeds it "
-    "is not the difference of their means."
+    "By seed ({measures}): analysis of variance with rows and seeds as factors, and one noise "
+    "variance for all rows; with two rows it is the paired t-test. No interval with one seed, or "
+    "if two rows share only one. Only runs of the same seed are compared, so if the seeds of two "
+    "rows differ, the result is not the difference of their means."
 )
 WELCH = (
     "Difference in {measures} to the first row with its 95 % interval and p: Welch's t over "
     "seeds. No interval with one seed."
 )
 FEWEST = 30  # sentences; the bootstrap is unreliable below
-FEW = "Only {count}: intervals and p-values of so few are not reliable."
+FEW = "Only {count}: intervals and p-values are not reliable for so few."
 POWER = (
-    "Could find: the true difference that the row's own test, not corrected, finds four times in "
-    "five (80 % power)."
+    "Could find: a true difference of this size is found by the row's test (without correction) "
+    "four times in five (80 % power)."
 )
-HOLM = "Holm: p corrected for the number of rows that have one in the column."
+HOLM = "Holm: p, corrected for the number of p-values in the column."
 ONE_SEED = (
-    "† One seed on one side: resampled are sentences only, so this is about these models, and "
-    "another seed may differ by more."
+    "† One side has one seed, so only sentences are resampled. The interval holds for these "
+    "models; other seeds may differ by more."
 )
 TOO_LOW = (
-    "Too low to compare on both sides: {measures}. Hardly a word agrees with the reference: train "
-    "longer, or check that the files are in its language."
+    "Too low to compare on both sides: {measures}. Hardly a word agrees with the reference. Train "
+    "longer, or check that the files are in the language of the reference."
 )
 LOWER = "Perplexity: lower is better."
 
@@ -233,10 +240,10 @@ def lay_out(
     tested: Sequence[str] | None = None,
     more: Sequence[str] = (),
 ) -> Layout:
-    """Return the table of ``compare_systems``' result.
+    """Return the table for the systems that :func:`compare_systems` returns.
 
     Measures that are not in ``tested`` get a mean but no interval (None: all are tested). ``more``
-    are further notes.
+    holds further notes for the end of the table.
     """
     measures = list(systems[0].measures)
     tested = measures if tested is None else [name for name in tested if name in measures]
@@ -272,7 +279,7 @@ def _digits(name: str) -> int:
 
 
 def _both(name: str, systems: Sequence[System]) -> bool:
-    """Return True if a measure has an interval by seed beside the bootstrap's."""
+    """Return True if a measure has an interval by seed in addition to the bootstrap's."""
     others = (system.measures[name].over_seeds for system in systems)
     return any(test is not None and test.interval is not None for test in others)
 
@@ -305,13 +312,13 @@ def _notes(systems: Sequence[System], measures: Sequence[str]) -> tuple[str, ...
 
 
 def mean_and_spread(measured: Measured, digits: int = 2) -> str:
-    """Format mean and standard deviation."""
+    """Return mean and standard deviation as text."""
     spread = f" ± {measured.spread:.{digits}f}" if measured.spread is not None else ""
     return f"{measured.mean:.{digits}f}{spread}"
 
 
 def interval(difference: Difference | None, digits: int = 2) -> str:
-    """Format a difference with its interval, with signs."""
+    """Return a difference with its interval as text; all numbers have signs."""
     if difference is None:
         return ""
     if difference.interval is None:
@@ -322,14 +329,14 @@ def interval(difference: Difference | None, digits: int = 2) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Format a p-value with three decimals."""
+    """Return a p-value as text with three decimals."""
     if p is None:
         return ""
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def to_json(systems: Sequence[System]) -> list[dict]:
-    """Return all numbers for a JSON file."""
+    """Return the systems' runs and measures for a JSON file."""
     return [
         {
             "name": system.name,

@@ -171,7 +171,7 @@ def test_invalid_arguments_are_reported_in_one_line(folder, words, message):
     [
         ("data/raw/test.en", "other words here\n" * 60, "but with .*test.en it is 0.00"),
         ("data/raw/test.en", None, "test.en is gone; put it back"),
-        ("runs/good.seed1.ab/test.json", None, "no result of an evaluation"),
+        ("runs/good.seed1.ab/test.json", None, "has no result of an evaluation"),
         (
             "runs/good.seed1.ab/test.json",
             '{"perplexity": 3}',
@@ -210,7 +210,7 @@ def test_other_search_options_need_despite_search(folder, capsys, name, base, go
     with pytest.raises(UserError, match=re.escape(f"{said}; evaluate with one search, or add")):
         compare(folder, *both(folder))
     compare(folder, *both(folder), "--despite-search")
-    assert f"Another search: {runs(folder, 'good')[0]}: {said}." in capsys.readouterr().out
+    assert f"Search options differ: {runs(folder, 'good')[0]}: {said}." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
