@@ -1,37 +1,37 @@
-"""Patches of fairseq; you need none of it to understand or extend a method.
+"""Patches of fairseq. You need not read them to understand or extend a method.
 
-Importing ``diverse_mha`` with fairseq applies all of them (``install``). What breaks without them,
-with fairseq-fixed 0.12.3.1:
+Importing ``diverse_mha`` with fairseq applies all of them (``install``). The table says what
+fairseq-fixed 0.12.3.1 does without them:
 
-| file | fix | without it |
+| file | what is patched | fairseq without the patch |
 |---|---|---|
-| ``checkpoints`` | safe loading | from torch 2.6 on no checkpoint of fairseq's loads |
-| | options of checkpoints | are evaluated as Python, and name files that are opened |
-| | atomic writes | a killed run or a full disk leaves a broken checkpoint |
-| | update checkpoints | none is written for an update at the end of an epoch (fairseq#2230) |
-| ``status`` | status.json | the end of a training is a line in its log |
-| ``resuming`` | position in the epoch | other processes or batches skip or repeat data |
-| | end of training | a complete run makes one update more |
-| | starting point | a missing checkpoint trains from scratch |
-| | same run | another method, seed or corpus is resumed silently |
-| ``batches`` | whole splits | the last sentences of a split are skipped |
-| | whole epochs | the longest examples are never trained on |
-| | scored blocks | ``fairseq-eval-lm`` skips long blocks and prints the perplexity of the rest |
-| | diverse beams | ``--diverse-beam-groups`` is an IndexError |
-| ``command_line`` | missing options | a hundred lines of usage and "unrecognized arguments" |
-| | tasks, Ctrl-C | fairseq-validate without ``--task`` and interruptions are tracebacks |
-| | alignment options | ``--replace-unk``, ``--print-alignment soft`` fail |
-| | ``--fp16`` on a CPU | the save folder is made, then a traceback of torch's |
-| | values with ``${`` | a folder named ``a${b}`` is a traceback |
-| | ``--use-plasma-view`` | is a traceback, as pyarrow has no Plasma any more |
-| ``__init__`` above | root logger | libraries print debug messages: a module of fairseq's asks |
-| ``log`` | time left | is not logged |
-| | divergence | ``StopIteration`` of torch's hooks, and all gradients in the log |
-| | warnings | of fairseq's own use of Hydra and torch are printed |
-| | bar of a training | is invisible on a terminal that reports 0 columns |
-| ``numpy_2`` | removed names | ``sample_break_mode=eos`` and ``num_batch_buckets`` fail |
-| ``moving_average`` | tied embeddings | decay by the third power of ``--ema-decay`` |
-| ``speed`` | ``fused_adam`` | a thousand launches copy half-precision tensors one by one |
-| | cuDNN's attention | takes part of a second for every new shape |
-| | oneDNN's cache | takes a gigabyte of a bfloat16 training on a CPU |
+| ``checkpoints`` | safe loading | cannot load its checkpoints with torch 2.6 or later |
+| | options of checkpoints | evaluates them as Python, and opens files that they name |
+| | atomic writes | leaves a broken checkpoint if killed or if the disk is full |
+| | update checkpoints | skips one that is due at the end of an epoch (fairseq#2230) |
+| ``status`` | status.json | reports the end of training only in its log |
+| ``resuming`` | position in the epoch | skips or repeats data if processes or batches change |
+| | end of training | makes one more update in a run that is complete |
+| | starting point | trains from scratch if the checkpoint is missing |
+| | same run | silently resumes with another method, seed or corpus |
+| ``batches`` | whole splits | skips the last sentences of a split |
+| | whole epochs | never trains on the longest examples |
+| | scored blocks | skips long blocks in ``fairseq-eval-lm``, and prints the rest's perplexity |
+| | diverse beams | fails with an IndexError for ``--diverse-beam-groups`` |
+| ``command_line`` | unknown options | prints a hundred lines of usage, "unrecognized arguments" |
+| | tasks, Ctrl-C | prints tracebacks for fairseq-validate without ``--task``, and for Ctrl-C |
+| | alignment options | fails with ``--replace-unk`` and ``--print-alignment soft`` |
+| | ``--fp16`` on a CPU | creates the save folder, then prints a traceback of torch |
+| | values with ``${`` | prints a traceback for a folder named ``a${b}`` |
+| | ``--use-plasma-view`` | prints a traceback, because pyarrow no longer has Plasma |
+| ``__init__`` above | root logger | turns on the debug messages of all libraries |
+| ``log`` | time left | does not log it |
+| | divergence | logs all gradients and fails with ``StopIteration`` in torch's hooks |
+| | warnings | triggers warnings of Hydra and torch |
+| | progress bar | draws none on a terminal that reports 0 columns |
+| ``numpy_2`` | removed names | fails with ``sample_break_mode=eos`` and ``num_batch_buckets`` |
+| ``moving_average`` | tied embeddings | averages them with the third power of ``--ema-decay`` |
+| ``speed`` | ``fused_adam`` | copies half-precision tensors one by one: a thousand launches |
+| | cuDNN's attention | uses it, which takes part of a second for every new shape |
+| | oneDNN's cache | lets it grow to a gigabyte in bfloat16 training on a CPU |
 """

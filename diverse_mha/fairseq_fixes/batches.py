@@ -2,10 +2,10 @@
 
 fairseq-fixed 0.12.3.1 skips the last sentences of a validation or test split if their number is not
 a multiple of ``--required-batch-size-multiple``, and fails with a traceback at a sentence that is
-too long. In training it drops the last batch, which has the longest examples; keeping it changes
-the order of the batches. ``fairseq-eval-lm`` skips blocks that are too long for the model, and
-prints the perplexity of the rest, or 1.00 if none is left. Its diverse beam search stores by row of
-the batch and looks up by number of the sentence, so it ends in an IndexError.
+too long. In training it drops the last batch, which has the longest examples; keeping this batch
+changes the order of the others. ``fairseq-eval-lm`` skips blocks that are too long for the model,
+and prints the perplexity of the rest, or 1.00 if none is left. fairseq's diverse beam search stores
+scores by row of the batch but looks them up by sentence number, so it fails with an IndexError.
 """
 
 import re
@@ -22,8 +22,8 @@ from diverse_mha.fairseq_fixes.patch import patch
 
 @patch(FairseqTask, "get_batch_iterator")
 def keep_whole_split(original, self, dataset, **settings):
-    """Keep all sentences of a validation or test split, in the same batches at every pass."""
-    # fairseq's Trainer gives this setting for the training subset only.
+    """Keep all sentences of a validation or test split, in the same batches in every pass."""
+    # fairseq's Trainer passes this argument for the training subset only.
     if "grouped_shuffling" in settings:
         return original(self, dataset, **settings)
     settings["required_batch_size_multiple"] = 1
@@ -48,7 +48,7 @@ def report_long_example(original, self, indices, dataset, *args, **kwargs):
             raise
         split = next((name for name, one in self.datasets.items() if one is dataset), "the text")
         size = " and ".join(f"{n:,}" for n in np.ravel(dataset.size(int(match[1]))))
-        given = self.cfg or self.args  # older tasks of fairseq
+        given = self.cfg or self.args  # fairseq's older tasks have args only
         cure = "shorten it, or leave it out"
         if isinstance(self, LanguageModelingTask):
             cure = f"shorten it, or train with --tokens-per-sample {size.replace(',', '')}"
@@ -60,7 +60,7 @@ def report_long_example(original, self, indices, dataset, *args, **kwargs):
 
 @patch(FairseqDataset, "batch_by_size")
 def keep_last_batch(original, self, indices, *args, **limits):
-    """Return fairseq's batches, and a batch of the examples that it dropped."""
+    """Return fairseq's batches, and the examples that fairseq dropped as a further batch."""
     indices = np.fromiter(indices, dtype=np.int64, count=-1)
     batches = list(original(self, indices, *args, **limits)) if len(indices) else []
     rest = indices[sum(map(len, batches)) :]
@@ -69,7 +69,7 @@ def keep_last_batch(original, self, indices, *args, **limits):
 
 @patch(LanguageModelingTask, "eval_lm_dataloader")
 def refuse_long_blocks(original, self, dataset, *args, max_positions=None, **settings):
-    """Raise an error if blocks are longer than the model reads."""
+    """Raise an error if fairseq-eval-lm would skip blocks longer than the model reads."""
     length = self.args.tokens_per_sample + settings.get("context_window", 0)
     if max_positions is not None and dataset.sizes.max(initial=0) > max_positions < length:
         raise UserError(
@@ -81,7 +81,7 @@ def refuse_long_blocks(original, self, dataset, *args, max_positions=None, **set
 
 @patch(DiverseBeamSearch, "step")
 def find_rows(original, self, step, lprobs, scores, previous=None, original_batch_idxs=None):
-    """Make a step of the search with rows of the first batch in place of sentence numbers."""
+    """Run a search step, with rows of the first step's batch instead of sentence numbers."""
     numbers = original_batch_idxs
     if numbers is not None:
         if step == 0:

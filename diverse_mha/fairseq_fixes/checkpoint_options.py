@@ -1,7 +1,7 @@
 """Checks of a checkpoint's options: allowed names, plain values, no file paths.
 
-torch's safe loader runs no code, but fairseq-fixed 0.12.3.1 builds models by a checkpoint's
-options, evaluates some as Python and opens files that they name.
+torch's safe loader runs no code. But fairseq-fixed 0.12.3.1 builds a model from the checkpoint's
+options, evaluates some of them as Python and opens files that they name.
 """
 
 import ast
@@ -40,10 +40,10 @@ FILES = {
 }
 #: Options that become parts of file names; path separators are rejected.
 FILE_PARTS = ("source_lang", "target_lang", "train_subset", "accuracy_by")
-#: Groups whose class fairseq builds by its name in a checkpoint.
+#: Groups with the name of a class that fairseq builds when it loads a checkpoint.
 GROUPS = ("model", "task", "criterion", "tokenizer", "bpe", "scoring")
-LONGEST_TEXT = 2000  # characters of a literal
-_RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # ${oc.env:HOME}, unlike ${task.data}
+LONGEST_TEXT = 2000  # maximum number of characters in a literal
+_RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # matches ${oc.env:HOME}, but not ${task.data}
 _FILE_PART = re.compile(r"([\w@+-][\w.,@+-]*)?")
 
 
@@ -68,10 +68,10 @@ def shorten(value: Any) -> str:
 def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
     """Check a checkpoint's ``cfg`` or flat ``args``; remove options that name files, in place.
 
-    Options in ``given`` are kept: the caller has overridden them.
+    Options in ``given`` are not removed, because their values come from the caller.
 
     Raises:
-        UserError: unknown name, resolver, or path outside the data folder.
+        UserError: an option has an unknown name, a resolver, or a path outside the data folder.
     """
     plain = _plain(options)
     for option, text in _texts(plain):
@@ -87,16 +87,15 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
             if _registered(group, name) is None:
                 known = ", ".join(ALLOWED.get(group) or sorted(REGISTRIES[group]["registry"]))
                 raise UserError(
-                    f"{path}: its option {option} {shorten(name)}: a checkpoint may name {known}, "
-                    f"and each {group} that this package or code of your own (--user-dir) "
-                    "registers; refused"
+                    f"{path}: its option {option} {shorten(name)}: refused; allowed are {known}, "
+                    f"and each {group} that this package or your own code (--user-dir) registers"
                 )
     for group in FILES:
         _forget(options if flat else options.get(group), group, given)
 
 
 def check_readable(options: Mapping) -> None:
-    """Raise an error for a training whose checkpoints could not be reloaded."""
+    """Raise an error before training if its checkpoints could not be reloaded."""
     for group in ALLOWED:
         for _, name in _names(group, _plain(getattr(options, group, None)), flat=False):
             if _registered(group, name) is None:
@@ -131,7 +130,7 @@ def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _names(group: str, values: Any, flat: bool) -> Iterator[tuple[str, Any]]:
-    """Yield (option, value) of the options by which fairseq chooses a class."""
+    """Yield (option, value) for the options that name the class of a group."""
     keys = ["arch" if group == "model" else group]
     if not flat:
         if isinstance(values, str):
@@ -141,7 +140,7 @@ def _names(group: str, values: Any, flat: bool) -> Iterator[tuple[str, Any]]:
     for key, name in choices.items():
         yield key if flat else f"{group}.{key}", name
     if group == "model" and not flat and not choices and isinstance(values, dict) and values:
-        yield "model", next(iter(values))  # fairseq reads a single key as the name
+        yield "model", next(iter(values))  # without a name, fairseq takes the first key as name
 
 
 def _registered(group: str, name: Any) -> type | None:
@@ -159,7 +158,7 @@ def _registered(group: str, name: Any) -> type | None:
 
 
 def _forget(options: Any, group: str, given: Collection[str]) -> None:
-    """Remove options that name files; fairseq then uses defaults or asks for them."""
+    """Remove options that name files; fairseq then uses defaults or reports them as missing."""
     held = vars(options) if isinstance(options, Namespace) else options
     if not isinstance(held, Mapping):
         return

@@ -1,10 +1,10 @@
-"""Checkpoints: safe loading, plain options, files written whole, and none lost at an epoch's end.
+"""Checkpoints: safe loading, plain options, atomic writes, and none skipped at an epoch's end.
 
-From torch 2.6, fairseq-fixed 0.12.3.1 cannot read its own checkpoints (``WeightsUnpickler error:
-Unsupported global``), and a broken file ends in a traceback. It evaluates a checkpoint's options as
-Python; here its modules get a reader of literals under the name ``eval``. It writes in place, so a
-killed run or a full disk leaves a broken checkpoint. Where an epoch ends at an update of
-``--save-interval-updates`` it writes no checkpoint of that update (facebookresearch/fairseq#2230).
+With torch 2.6 or later, fairseq-fixed 0.12.3.1 cannot read its own checkpoints (``WeightsUnpickler
+error: Unsupported global``), and a broken file ends in a traceback. fairseq evaluates a
+checkpoint's options as Python; here, ``eval`` in its modules is replaced by a parser of literals.
+It writes in place, so a killed run or a full disk leaves a broken checkpoint. At the end of an
+epoch it skips the checkpoint of ``--save-interval-updates`` (facebookresearch/fairseq#2230).
 """
 
 import argparse
@@ -40,7 +40,7 @@ from diverse_mha.fairseq_fixes.patch import patch
 
 @patch(checkpoint_utils, "save_checkpoint")
 def save_update_checkpoint(save, cfg, trainer, epoch_itr, val_loss):
-    """Save as fairseq does; at the end of an epoch also for ``--save-interval-updates``."""
+    """Save as fairseq does, and the update checkpoint that it skips at the end of an epoch."""
     saved = save(cfg, trainer, epoch_itr, val_loss)
     updates, interval = trainer.get_num_updates(), cfg.save_interval_updates
     if saved is None or interval <= 0 or updates % interval or not epoch_itr.end_of_epoch():
@@ -59,8 +59,8 @@ def save_update_checkpoint(save, cfg, trainer, epoch_itr, val_loss):
     return saved
 
 
-#: Errors of building a model from invalid options. Callers handle RuntimeError (other shapes) and
-#: AssertionError (other data) themselves.
+#: Errors of building a model from invalid options. Callers handle RuntimeError (shapes differ) and
+#: AssertionError (data differ) themselves.
 BUILDING_ERRORS = (
     TypeError,
     ValueError,
@@ -70,17 +70,20 @@ BUILDING_ERRORS = (
     ImportError,
     OmegaConfBaseException,
 )
-#: The checkpoint that is being read, and the options that its reader overrides. It is set for the
-#: length of one call alone. It cannot be an argument: in the middle of load_checkpoint_to_cpu and
-#: load_model_ensemble_and_task fairseq calls _upgrade_state_dict(state), build_model and build_bpe,
-#: which are patched here, without the file's name. The check must come before that upgrade, which
-#: composes the options by Hydra, and reading a file twice would check another one than is used.
+#: Path of the checkpoint that is being loaded, and the options that the caller overrides. They are
+#: set during one call. They cannot be arguments, because fairseq's loading functions call
+#: _upgrade_state_dict, build_model and build_bpe, which are patched here, without the path. The
+#: options must be checked before _upgrade_state_dict composes them with Hydra. A separate check
+#: before loading would read the file twice, and it might change in between.
 _reading: ContextVar[tuple[str, frozenset]] = ContextVar("reading", default=("", frozenset()))
 
 
 @contextmanager
 def reading(path: str, overrides: Mapping | None) -> Iterator[None]:
-    """Name the checkpoint in errors that its options cause; ``overrides`` may name files."""
+    """Context manager: name the checkpoint in errors that its options cause.
+
+    ``overrides`` are options that the caller has set, which may name files.
+    """
     token = _reading.set((path, frozenset(_option_names(overrides or {}))))
     try:
         with options_explained():
@@ -98,18 +101,18 @@ def _option_names(overrides: Mapping) -> list[str]:
 
 @contextmanager
 def options_explained(kinds=(OmegaConfBaseException, HydraException)):
-    """Turn errors of these classes, caused by a checkpoint's options, into one line."""
+    """Context manager: report errors that a checkpoint's options cause in one line."""
     try:
         yield
     except UserError:
         raise
     except kinds as error:
         first = next(iter(str(error).splitlines()), "")
-        key = getattr(error, "full_key", None)  # of OmegaConf's
+        key = getattr(error, "full_key", None)  # attribute of OmegaConf's errors
         where = f"{_reading.get()[0]}: its option{f' {key}' if key else 's'}"
         why = f"cannot be used: {type(error).__name__}: {first}"
         if "expected one of" in first:
-            why += "; one of your own needs --user-dir"
+            why += "; for a value of your own, give --user-dir"
         raise UserError(f"{where} {why}") from error
 
 
@@ -122,7 +125,7 @@ def install() -> None:
 
 @contextmanager
 def hydras_warnings_hidden() -> Iterator[None]:
-    """Hide Hydra's warnings about the way in which fairseq composes the options of old files."""
+    """Context manager: hide Hydra's warnings when fairseq composes options of old checkpoints."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -141,7 +144,10 @@ def _checked(upgrade, state):
 
 
 def _check_criterion(options: Mapping) -> None:
-    """Let OmegaConf refuse values of a wrong type: a criterion is built where no file is known."""
+    """Raise OmegaConf's error for a value of a wrong type while the checkpoint's path is known.
+
+    fairseq builds the criterion later, where the error could not name the checkpoint.
+    """
     known = criterions.CRITERION_DATACLASS_REGISTRY.get(options.get("_name"))
     for name in options if known is not None else ():
         if name in known.__dataclass_fields__:
@@ -151,12 +157,12 @@ def _check_criterion(options: Mapping) -> None:
 @patch(checkpoint_utils, "load_model_ensemble_and_task")
 def _explained(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
     ensemble, cfg = [], None
-    for path in map(str, filenames):  # one by one, so that an error is this one's
+    for path in map(str, filenames):  # one by one, so that an error names the right checkpoint
         with reading(path, arg_overrides), options_explained(BUILDING_ERRORS):
             try:
                 loaded, cfg, task = load([path], arg_overrides, task, *args, **kwargs)
             except FileNotFoundError as error:
-                raise UserError(f"{path}: wants {describe_os_error(error)}") from error
+                raise UserError(f"{path}: cannot open {describe_os_error(error)}") from error
         ensemble += loaded
     return ensemble, cfg, task
 
@@ -180,8 +186,8 @@ def _asking_for_files(build, cfg, *args, **kwargs):
     except MissingMandatoryValue as error:
         name = str(error.key)
         raise UserError(
-            f"{flag(name)} is missing (from Python: {name}=...); "
-            "a file that a checkpoint names is not opened"
+            f"{flag(name)} is missing (in Python: {name}=...); give it, because files that a "
+            "checkpoint names are not opened"
         ) from error
 
 
@@ -202,7 +208,7 @@ LIMITS = ("max_tokens", "batch_size", "required_batch_size_multiple")
 
 
 def plain_classes() -> list:
-    """Return the classes in fairseq's checkpoints besides tensors, for ``add_safe_globals``.
+    """Return the classes, other than tensors, in fairseq's checkpoints, for ``add_safe_globals``.
 
     None of them runs code when it is loaded.
     """
@@ -212,7 +218,7 @@ def plain_classes() -> list:
         for folder in ("core", "_core"):
             numpy.append((function, f"numpy.{folder}.multiarray.{function.__name__}"))
     numpy += [type(np.dtype(n)) for n in ("float64", "float32", "int64", "int32", "bool")]
-    # In checkpoints of several processes, which broadcast their state when they resume.
+    # Classes in the state that a run of several processes broadcasts when it resumes.
     broadcast = [DictConfig, ListConfig, AnyNode, ContainerMetadata, Metadata, Any]
     broadcast.append(distributed_utils._TensorPlaceholder)
     plain = [argparse.Namespace, collections.defaultdict]
@@ -236,7 +242,7 @@ def checkpoint_error(path: str, error: Exception) -> UserError:
 def check_finite(path: str, model: Mapping | None) -> None:
     """Raise an error for a model with NaN or infinite parameters.
 
-    With NaN beam search fails with ``AssertionError: 200 < 200``, and a classifier always predicts
+    With NaN, beam search fails with ``AssertionError: 200 < 200``, and a classifier always predicts
     the first class.
     """
     for name, value in (model or {}).items():
@@ -266,9 +272,10 @@ torch.serialization.add_safe_globals(plain_classes())
 
 
 def note_processes(state: dict) -> None:
-    """Add number of processes and batch limits to a loaded checkpoint's position in the epoch.
+    """Add the number of processes and the batch limits to a checkpoint's position in the epoch.
 
-    The position counts batches of one process. fairseq broadcasts it without the options.
+    The position counts batches of one process. When a run resumes, fairseq broadcasts the position
+    to all processes, but not the options.
     """
     position = (state.get("extra_state") or {}).get("train_iterator")
     if position is not None:
@@ -285,7 +292,7 @@ class AtomicCopies(PathManager):
 
     @staticmethod
     def copy(src_path: str, dst_path: str, overwrite: bool = False):
-        """Copy a file, a remote one as fairseq does."""
+        """Copy a file atomically; copy to remote storage as fairseq does."""
         if not PathManager.supports_rename(dst_path):
             return PathManager.copy(src_path, dst_path, overwrite)
         with (
@@ -299,13 +306,13 @@ class AtomicCopies(PathManager):
 
 @contextmanager
 def refusals_named(path: str):
-    """Turn an OS error while ``path`` is written into one line."""
+    """Context manager: turn an OS error while ``path`` is written into one line."""
     try:
         yield
     except (OSError, RuntimeError) as error:
         refused = error if isinstance(error, OSError) else error.__context__
         if isinstance(refused, SystemExit | KeyboardInterrupt):
-            raise refused from None  # torch's writer raised an error of its own
+            raise refused from None  # torch's writer has replaced it by an error of its own
         if not isinstance(refused, OSError):
             raise
         named = OSError(refused.errno, refused.strerror, path)

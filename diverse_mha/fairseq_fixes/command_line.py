@@ -1,6 +1,6 @@
-"""One-line errors for command lines that end in tracebacks or usage in fairseq-fixed 0.12.3.1.
+"""One-line errors where fairseq-fixed 0.12.3.1 prints a traceback or its usage.
 
-They are: an option of another criterion or architecture; fairseq-validate without ``--task``; a
+Cases: an option of another criterion or architecture; fairseq-validate without ``--task``; a
 language model with a translation task; ``--replace-unk`` and ``--print-alignment soft``; ``--fp16``
 without a GPU (after making the save folder); ``--use-plasma-view`` without Plasma; a folder named
 ``a${b}``; Ctrl-C.
@@ -34,7 +34,7 @@ from diverse_mha.fairseq_fixes.patch import patch
 
 @patch(options, "parse_args_and_arch")
 def explain_unknown_options(parse, parser, input_args=None, *args, **kwargs):
-    """Say which criterion, architecture or task has an unrecognized option."""
+    """Report an unrecognized option, with the criterion, architecture or task that has it."""
     words, error = sys.argv[1:] if input_args is None else input_args, parser.error
 
     def explained(message: str) -> None:
@@ -49,7 +49,7 @@ def explain_unknown_options(parse, parser, input_args=None, *args, **kwargs):
 
 
 def explain(option: str, words: Sequence[str], default=lambda name: None) -> None:
-    """Raise an error if a criterion, architecture or task that was not chosen has the option."""
+    """Raise an error if the option belongs to a criterion, architecture or task not chosen."""
     for choice in _registries():
         dest = choice[2:].replace("-", "_")
         chosen = str(_value(words, choice) or default(dest) or "none")
@@ -74,7 +74,7 @@ def having(name: str, choice: str, chosen: str) -> list[str]:
 
 
 def _registries() -> dict[str, dict]:
-    """Return choosing option -> name -> dataclass."""
+    """Return option that chooses a class, such as ``--criterion`` -> name -> dataclass."""
     others = {flag(name): entry["dataclass_registry"] for name, entry in REGISTRIES.items()}
     return {
         "--criterion": others.pop("--criterion"),
@@ -96,11 +96,11 @@ def _value(words: Sequence[str], option: str) -> str | None:
 
 @patch(utils, "call_main")
 def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
-    """Raise an error for ``--fp16`` without a GPU before a training starts."""
+    """Raise an error for ``--fp16`` without a GPU before training starts."""
     trains = Path(getattr(main, "__code__", call.__code__).co_filename).name == "train.py"
     if trains and (cfg.common.cpu or not torch.cuda.is_available()):
         common = cfg.common
-        # fairseq's flat parameters need CUDA; its other two forms of float16 run on a CPU.
+        # fairseq's flat parameters need CUDA; its other two implementations of fp16 do not.
         if common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads):
             raise UserError("--fp16: needs a GPU; leave it out, or give --bf16")
     return call(cfg, main, **kwargs)
@@ -108,14 +108,14 @@ def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
 
 @patch(utils, "call_main")
 def refuse_plasma_in_a_recipe(call, cfg, main, **kwargs):
-    """Raise an error for ``common.use_plasma_view`` where there is no Plasma."""
+    """Raise an error for ``common.use_plasma_view`` if there is no Plasma."""
     _check_plasma(cfg.common)
     return call(cfg, main, **kwargs)
 
 
 @patch(options, "parse_args_and_arch")
 def refuse_plasma(parse, *args, **kwargs):
-    """Raise an error for ``--use-plasma-view`` without Plasma, which fairseq-train starts first."""
+    """Raise an error for ``--use-plasma-view`` before fairseq-train tries to start Plasma."""
     parsed = parse(*args, **kwargs)
     _check_plasma(parsed[0] if isinstance(parsed, tuple) else parsed)
     return parsed
@@ -124,14 +124,14 @@ def refuse_plasma(parse, *args, **kwargs):
 def _check_plasma(given) -> None:
     if getattr(given, "use_plasma_view", False) and not plasma_utils.PYARROW_AVAILABLE:
         raise UserError(
-            "--use-plasma-view: needs pyarrow.plasma, which pyarrow 12 removed; leave it out, "
-            "batches stay the same"
+            "--use-plasma-view: needs pyarrow.plasma, which pyarrow 12 removed; leave it out "
+            "(batches stay the same)"
         )
 
 
 @patch(plasma_utils, "PlasmaView")
 def keep_blocks_in_memory(view, array, *args, **kwargs):
-    """Read data without Plasma where a checkpoint's options ask for it."""
+    """Keep data in the process's memory if a checkpoint asks for Plasma, which is missing."""
     if plasma_utils.PYARROW_AVAILABLE:
         return view(array, *args, **kwargs)
     return plasma_utils.PlasmaArray(array)
@@ -139,7 +139,7 @@ def keep_blocks_in_memory(view, array, *args, **kwargs):
 
 @patch(options, "parse_args_and_arch")
 def refuse_references(parse, parser, input_args=None, *args, **kwargs):
-    """Raise an error for a value with ``${``, such as a folder's name, which OmegaConf resolves."""
+    """Raise an error for a value with ``${``, such as a path, which OmegaConf would resolve."""
     parsed = parse(parser, input_args, *args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     words = {str(word) for word in (sys.argv[1:] if input_args is None else input_args)}
@@ -155,10 +155,10 @@ def refuse_references(parse, parser, input_args=None, *args, **kwargs):
 def report_errors(parse, parser, input_args=None, *args, **kwargs):
     """Report user errors and Ctrl-C in one line in programs that parse their own command line.
 
-    fairseq imports the plugin within its ``cli_main``, which is too late to patch that.
+    ``cli_main`` itself cannot be patched, because it is running when it imports the plugin.
     """
     if input_args is None:
-        resumes = parser.get_default("max_update") is not None  # a training
+        resumes = parser.get_default("max_update") is not None  # True for fairseq-train
         advice = RESUMES if resumes else STARTS_OVER
         sys.excepthook = functools.partial(report_uncaught, interrupted=advice)
     return parse(parser, input_args, *args, **kwargs)
@@ -171,7 +171,7 @@ def is_hydra_train() -> bool:
     return name in sys.modules or getattr(spec, "name", None) == name
 
 
-if is_hydra_train():  # parses its command line before it imports the plugin
+if is_hydra_train():  # has parsed its command line before it imports the plugin
     sys.excepthook = report_uncaught
 
 
@@ -179,7 +179,7 @@ if is_hydra_train():  # parses its command line before it imports the plugin
 def give_validation_a_task(parse, parser, *args, **kwargs):
     """Set the default task of fairseq-validate to that of fairseq-generate.
 
-    It only adds options; the model is validated on the checkpoint's task.
+    The default only declares the task's options; validation uses the task in the checkpoint.
     """
     if parser.get_default("task") is None:
         parser.set_defaults(task="translation")
@@ -188,7 +188,7 @@ def give_validation_a_task(parse, parser, *args, **kwargs):
 
 @patch(options, "parse_args_and_arch")
 def check_task_of_model(parse, *args, **kwargs):
-    """Raise an error if architecture and task do not match: language models and translation."""
+    """Raise an error if the architecture does not fit the task, such as translation for an LM."""
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     arch, task = getattr(given, "arch", None), getattr(given, "task", None)
@@ -208,7 +208,7 @@ def check_task_of_model(parse, *args, **kwargs):
 
 @patch(options, "parse_args_and_arch")
 def refuse_without_alignments(parse, *args, **kwargs):
-    """Raise an error for ``--replace-unk``, and soft alignments in fairseq-interactive."""
+    """Raise an error for ``--replace-unk``, and for soft alignments in fairseq-interactive."""
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(given, "replace_unk", None) is not None:

@@ -1,4 +1,4 @@
-"""Applies all patches in this order; the later of two patches of a function wraps the earlier."""
+"""Applies all patches in this order. If a function is patched twice, the later patch is outside."""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     checkpoints,

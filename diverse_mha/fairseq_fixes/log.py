@@ -1,9 +1,9 @@
 """Training log: length and time left, divergence in one line, no spurious warnings.
 
-fairseq-fixed 0.12.3.1 logs no time left, and triggers warnings of Hydra and torch. Hydra shortens
-tracebacks, so that our one-line errors get one. On NaN or infinite gradients fairseq runs the batch
-again with hooks, which fail at an encoder's output with torch's ``StopIteration``, and logs all
-gradients.
+fairseq-fixed 0.12.3.1 does not log the time left, and triggers warnings of Hydra and torch. Hydra
+prints a shortened traceback even for our one-line errors. On NaN or infinite gradients, fairseq
+logs all gradients and runs the batch again with hooks, which fail at an encoder's output with
+torch's ``StopIteration``.
 """
 
 import logging
@@ -23,12 +23,12 @@ from diverse_mha.fairseq_fixes.status import record_divergence
 
 logger = logging.getLogger(__name__)
 
-MEASURED = (5, 100)  # updates after which the time left is logged
-_WARM_UP = 2  # number of first updates that are not measured
+MEASURED = (5, 100)  # numbers of updates after which the time left is logged
+_WARM_UP = 2  # number of first updates that are not timed
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in seconds, minutes or hours."""
+    """Return a duration as text, in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -64,7 +64,7 @@ def say_length(trainer, epochs) -> None:
 
 
 def batch_of(cfg, epoch: int) -> str:
-    """Describe the maximum batch of an update."""
+    """Return the maximum batch of an update in ``epoch`` as text."""
     frequencies = cfg.optimization.update_freq
     frequency = frequencies[min(epoch, len(frequencies)) - 1]
     processes = cfg.distributed_training.distributed_world_size
@@ -74,13 +74,11 @@ def batch_of(cfg, epoch: int) -> str:
 
 
 def say_batch(cfg, epoch: int, before=None) -> None:
-    """Log the batch of an update; ``before`` are the options of a resumed run."""
+    """Log the batch of an update; ``before`` holds the options in the resumed checkpoint."""
     now = batch_of(cfg, epoch)
     logger.info("an update takes up to %s", now)
     if before and "optimization" in before and (then := batch_of(before, epoch)) != now:
-        logger.warning(
-            "an update of this run took up to %s until now; the learning rate stays", then
-        )
+        logger.warning("until now, an update took up to %s; the learning rate is not adapted", then)
 
 
 def _time(trainer, begun: int, end: int) -> None:
@@ -120,7 +118,7 @@ os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 
 @patch(progress_bar.TqdmProgressBar, "__init__")
 def widen_the_bar(init, self, *args, **kwargs):
-    """Draw fairseq's bar also on a terminal that reports 0 columns."""
+    """Draw fairseq's progress bar even on a terminal that reports 0 columns."""
     init(self, *args, **kwargs)
     ensure_visible(self.tqdm)
 
@@ -130,13 +128,13 @@ SHOWN = 3  # maximum number of parameter names in a message
 
 @patch(nan_detector.NanDetector, "add_hooks")
 def hook_forward_pass_only(_, self, module):
-    """Register the hooks of the forward pass only; those of the backward pass fail."""
+    """Register forward hooks only, because fairseq's backward hooks fail."""
     self.fhooks.append(module.register_forward_hook(self.fhook_fn))
 
 
 @patch(nan_detector.NanDetector, "__exit__")
 def log_names_of_gradients(_, self, *error):
-    """Log the names of parameters with invalid gradients, without the values."""
+    """Log the names of parameters with NaN or infinite gradients, without the values."""
     grads = [(name, p.grad) for name, p in self.named_parameters if p.grad is not None]
     wrong = [name for name, grad in grads if not grad.isfinite().all()]
     if wrong:

@@ -1,7 +1,7 @@
 """Exponential moving average (``--store-ema``) of tied embeddings.
 
-fairseq-fixed 0.12.3.1 averages a tied weight once for each of its names. Embeddings shared by
-encoder, decoder and output projection decay by the third power of ``--ema-decay``.
+fairseq-fixed 0.12.3.1 averages a tied weight once for each of its names. Embeddings that encoder,
+decoder and output projection share thus decay by the third power of ``--ema-decay``.
 """
 
 from types import SimpleNamespace

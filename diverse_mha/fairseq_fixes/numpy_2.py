@@ -1,6 +1,6 @@
-"""numpy 2: restores removed names for fairseq's datasets.
+"""Restores names that numpy 2 removed, for fairseq's datasets.
 
-With fairseq-fixed 0.12.3.1 ``--sample-break-mode eos`` fails with ``module 'numpy' has no attribute
+In fairseq-fixed 0.12.3.1, ``--sample-break-mode eos`` fails with ``module 'numpy' has no attribute
 'compat'``, and ``--num-batch-buckets`` with ``unexpected keyword argument 'interpolation'``.
 """
 
@@ -22,7 +22,7 @@ class _Numpy(ModuleType):
 
     @staticmethod
     def percentile(*args, interpolation: str = "linear", **kwargs) -> np.ndarray:
-        """Call ``numpy.percentile``, where ``interpolation`` is now ``method``."""
+        """Call ``numpy.percentile``, which has renamed ``interpolation`` to ``method``."""
         return np.percentile(*args, **{"method": interpolation} | kwargs)
 
 

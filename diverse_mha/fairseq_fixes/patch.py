@@ -1,4 +1,4 @@
-"""Patches functions of fairseq, which offers no hooks."""
+"""Patches functions of fairseq, which has no hooks for changing them."""
 
 import contextlib
 import functools
@@ -25,7 +25,7 @@ def patch(owner: Any, name: str) -> Callable[[Callable], Callable]:
 
 @contextlib.contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Set ``owner.name`` within a ``with`` block; it may be missing before."""
+    """Context manager: set ``owner.name`` in its block, even if the attribute did not exist."""
     original = getattr(owner, name, _MISSING)
     setattr(owner, name, value)
     try:

@@ -1,8 +1,8 @@
 """Resuming a run: starting point, same options, position in the epoch, stopping point.
 
 fairseq-fixed 0.12.3.1 trains from scratch if the checkpoint to start from is missing, and resumes
-silently with changed options. With another number of processes or other batches it skips or repeats
-data. A complete run makes one more update.
+silently with changed options. If the number of processes or the batches have changed, it skips or
+repeats data. It makes one more update when a complete run is resumed.
 """
 
 import logging
@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def resume_position(cfg):
-    """Let fairseq resume at the same position in the data with any number of processes.
+    """Context manager: fairseq resumes at the same position in the data with any process count.
 
     Raises:
-        UserError: within an epoch, if an option in ``LIMITS`` has changed.
+        UserError: the position is within an epoch, and an option in ``LIMITS`` has changed.
     """
     load = EpochBatchIterator.load_state_dict
 
@@ -71,7 +71,7 @@ def resume_position(cfg):
 
 
 def stop_if_done(trainer, path: str, state: dict | None, epochs) -> bool:
-    """Stop a training that has all its updates or epochs; return True if it has."""
+    """Return True if a training has made all its updates or epochs; make it skip further ones."""
     wanted = trainer.cfg.optimization
     if 0 < wanted.max_update <= trainer.get_num_updates():
         done = f"all {wanted.max_update:,} updates"
@@ -80,7 +80,7 @@ def stop_if_done(trainer, path: str, state: dict | None, epochs) -> bool:
     else:
         return trainer.get_lr() <= wanted.stop_min_lr
     wanted.max_epoch = -1  # skips the loop over epochs
-    text = "%s has %s: nothing is left to train; for another training choose another save dir"
+    text = "%s has %s: nothing is left to train; for a new training, choose another --save-dir"
     logger.info(text, path, done)
     return True
 
@@ -101,13 +101,13 @@ def check_start(
 ) -> tuple[str | None, str]:
     """Raise an error if the checkpoint to start from is missing.
 
-    fairseq opens ``--restore-file`` if given, else the run's last checkpoint, else that of
-    ``--continue-once``, else that of ``--finetune-from-model``. ``suffix`` precedes ``.pt`` in the
-    names of a model's shards.
+    fairseq loads the first of these that is given or exists: ``--restore-file``, the run's last
+    checkpoint, ``--continue-once``, ``--finetune-from-model``. ``suffix`` precedes ``.pt`` in the
+    file names of a sharded model.
 
     Returns:
-        (option, path) of the checkpoint; (None, the run's last checkpoint) if that or nothing is
-        loaded.
+        (option, path) of the checkpoint. The option is None and the path that of the run's last
+        checkpoint if this checkpoint or none is loaded.
     """
     exists, last = PathManager.exists, os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
@@ -132,15 +132,15 @@ def check_start(
 def check_metric(options: Any, metric: str) -> None:
     """Raise an error for ``--best-checkpoint-metric bleu`` without ``--eval-bleu``."""
     if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
-        raise UserError("--best-checkpoint-metric bleu: is measured with --eval-bleu; add it")
+        raise UserError("--best-checkpoint-metric bleu: needs --eval-bleu; add it")
 
 
 def _part(name: str, suffix: str) -> str:
     return name.replace(".pt", f"{suffix}.pt")
 
 
-#: Options that define a run, besides the methods' and the architecture's -> fairseq's options by
-#: which a user confirms a change.
+#: Options that define a run, in addition to those of methods and architecture -> fairseq's options
+#: with which a user confirms a change.
 DEFINE_A_RUN = {
     ("common", "seed"): (),
     ("task", "data"): ("reset_dataloader",),
@@ -150,8 +150,9 @@ DEFINE_A_RUN = {
     ("optimizer", "_name"): ("reset_optimizer",),
     ("optimization", "lr"): ("reset_lr_scheduler", "reset_optimizer"),
 }
-#: Words in the names of model options that are not of the architecture.
+#: Parts of the names of model options that do not belong to the architecture.
 _NOT_ARCHITECTURE = ("dropout", "layerdrop", "checkpoint_activations", "offload", "min_params")
+#: Groups whose options are compared.
 _COMPARED = (
     "model task criterion optimization lr_scheduler optimizer common dataset checkpoint ema"
 ).split()
@@ -184,7 +185,7 @@ def changes(saved: Mapping, now: Mapping) -> Iterator[Change]:
     for group in _COMPARED:
         before, after = (_options(options.get(group)) for options in (saved, now))
         for name, value in before.items():
-            # A model's name, such as transformer_disagree_small, is a preset of options.
+            # A model's name, such as transformer_disagree_small, is only a preset of options.
             counts = name not in _ANYWHERE if name != "_name" else group not in ("model", "task")
             counts = counts and (group, name) not in _COPIES
             if counts and name in after and not _same(group, name, value, after[name]):
@@ -198,17 +199,18 @@ def check_same_run(
     method_options: Mapping[str, Collection[str]],
     fits: bool = True,
 ) -> list[Change]:
-    """Refuse to resume a run with another method, seed, architecture, corpus or optimiser.
+    """Raise an error if a run is resumed with another method, seed, architecture or corpus.
 
-    A changed learning rate is refused too, and a term whose plugin is missing.
+    The optimiser and the learning rate must not change either, and a term that the run was trained
+    with must be registered.
 
     Args:
         path: the last checkpoint in the folder.
-        saved: its options; None if they are not in groups.
+        saved: options in the checkpoint; None if they are not in groups.
         now: options of the training.
-        method_options: group -> options of methods, whose change no reset option confirms.
-            Without them nothing is compared.
-        fits: whether the checkpoint could be loaded.
+        method_options: group -> options of methods. No reset option confirms a change of them. If
+            there are none, nothing is compared.
+        fits: True if the checkpoint could be loaded into the model.
 
     Returns:
         The permitted changes.
@@ -246,7 +248,11 @@ def check_same_run(
 def compare_runs(
     trainer, option: str | None, path: str, read: Mapping, fits: bool = True
 ) -> list[Change]:
-    """Return the changes of a resumed run; raise an error if they are not permitted."""
+    """Return the changed options of a resumed run; raise an error if they are not permitted.
+
+    ``read`` holds ``path`` and ``cfg`` of the checkpoint that fairseq has read. ``option`` and
+    ``path`` are the result of :func:`check_start`.
+    """
     if read.get("path") != path:
         return []
     if option is None:
@@ -262,13 +268,13 @@ def compare_runs(
 
 
 def check_pruned_heads(path: str, saved: Mapping | None, now: Mapping) -> None:
-    """Raise an error if a checkpoint that did not fit lacks other heads than the model."""
+    """Raise an error if a checkpoint could not be loaded because other heads are pruned."""
     before, after = (
         _options((options or {}).get("model")).get("pruned_heads") for options in (saved, now)
     )
     if before != after:
         cure = f"give --pruned-heads '{before}'" if before else "leave out --pruned-heads"
-        raise UserError(f"{path}: lacks other heads than the model; {cure}")
+        raise UserError(f"{path}: has other pruned heads than the model; {cure}")
 
 
 def say_changes(path: str, changed: Collection[Change]) -> None:
@@ -289,14 +295,14 @@ def _refused(change: Change, now: Mapping, method_options: Mapping[str, Collecti
     if group == "model":
         return not any(word in name for word in _NOT_ARCHITECTURE)
     if name == "data" and not all(map(os.path.exists, str(change.before).split(os.pathsep))):
-        return False  # moved
+        return False  # the corpus was moved, which is permitted
     given = now.get("checkpoint") or {}
     confirmed = any(given.get(reset) for reset in DEFINE_A_RUN.get((group, name), ()))
     return (group, name) in DEFINE_A_RUN and not confirmed
 
 
 def _options(group: Any) -> Mapping:
-    """Return a group's options; for models without groups, those of the model among all options."""
+    """Return a group's options. From a model's Namespace, return only options of the model."""
     if isinstance(group, Namespace):
         parts = ("encoder_", "decoder_", "share_", "dropout", "activation_", "attention_")
         return {name: value for name, value in vars(group).items() if name.startswith(parts)}
@@ -305,7 +311,7 @@ def _options(group: Any) -> Mapping:
 
 def _same(group: str, name: str, before: Any, now: Any) -> bool:
     if group == "task" and None in (before, now):
-        return True  # fairseq infers the languages
+        return True  # None: fairseq infers the languages from the data
     if (group, name) == ("optimizer", "_name") and {before, now} == {"adam", "fused_adam"}:
         return True  # same formula and state
     if name == "data":
@@ -322,7 +328,8 @@ def _text(value: Any) -> str:
 def check_and_load(load, cfg, trainer, **passed):
     """Check a training, then load its checkpoint.
 
-    Fine-tuning may start without our parts (:mod:`diverse_mha.models.base`).
+    A checkpoint to fine-tune may lack the parameters of our methods
+    (:mod:`diverse_mha.models.base`).
     """
     criterion = trainer.get_criterion()
     ours = hasattr(criterion, "check_model")
@@ -365,7 +372,7 @@ def check_and_load(load, cfg, trainer, **passed):
         ):
             loaded = load(cfg, trainer, **passed)
     except Exception as error:
-        # Report a changed option instead, if there is one.
+        # If options have changed, they are the cause: report them instead.
         check_pruned_heads(path, read.get("cfg"), trainer.cfg)
         compare_runs(trainer, option, path, read, fits=False)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):

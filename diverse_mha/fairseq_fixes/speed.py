@@ -1,9 +1,10 @@
 """Speed and memory patches: half-precision copies, cuDNN's attention, oneDNN's cache.
 
-With ``--bf16`` and ``fused_adam``, fairseq-fixed 0.12.3.1 copies and clears tensors one by one: a
-thousand launches a step for Transformer Base, as long as the forward pass on a GPU's host
-(docs/performance.md). Its batches have hundreds of shapes. For each new one cuDNN's attention takes
-part of a second, and oneDNN's cache grows to a gigabyte in bfloat16 on a CPU.
+With ``--bf16`` and ``fused_adam``, fairseq-fixed 0.12.3.1 copies and clears tensors one by one.
+These are a thousand kernel launches a step for Transformer Base, and keep the CPU busy for as long
+as the forward pass (docs/performance.md). fairseq's batches have hundreds of shapes. cuDNN's
+attention takes part of a second for each new shape, and oneDNN's cache of them grows to a gigabyte
+in bfloat16 on a CPU.
 """
 
 import os
@@ -15,14 +16,14 @@ from diverse_mha.fairseq_fixes.patch import patch
 
 
 def _copies_in_one_call(optimizer: _FP16OptimizerMixin) -> bool:
-    """True if tensors are copied in one call (fused_adam, parameters not flattened)."""
+    """Return True if tensors are copied in one call (fused_adam, parameters not flattened)."""
     fused = getattr(optimizer.fp32_optimizer, "takes_all_at_once", False)
     return fused and not optimizer.has_flat_params
 
 
 @patch(_FP16OptimizerMixin, "_sync_fp16_grads_to_fp32")
 def copy_gradients(one_by_one, self):
-    """Copy the gradients to float32; parameters without gradient get zeros."""
+    """Copy the half-precision gradients to float32; parameters without gradient get zeros."""
     if not _copies_in_one_call(self):
         return one_by_one(self)
     if self._needs_sync:
@@ -42,7 +43,7 @@ def copy_gradients(one_by_one, self):
 
 @patch(_FP16OptimizerMixin, "_sync_fp32_params_to_fp16")
 def copy_parameters(one_by_one, self):
-    """Copy the float32 parameters to the model."""
+    """Copy the float32 parameters to the half-precision model."""
     if not _copies_in_one_call(self):
         return one_by_one(self)
     pairs = zip(self.fp16_params, self.fp32_params, strict=True)
@@ -60,7 +61,7 @@ def clear_gradients(one_by_one, self):
     if present := [grad for grad in grads if grad is not None]:
         torch._foreach_zero_(present)
     for exact in self.fp32_params:
-        exact.grad = None  # nothing left for fairseq to clear
+        exact.grad = None  # so that fairseq does not clear them again
     one_by_one(self)
     for exact, grad in zip(self.fp32_params, grads, strict=True):
         exact.grad = grad
@@ -71,4 +72,4 @@ if os.environ.get("DIVERSE_MHA_CUDNN_ATTENTION") != "1":
 
 
 for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-    os.environ.setdefault(cache, "64")  # the shapes of one update; the default is 1,000
+    os.environ.setdefault(cache, "64")  # enough for one update's shapes; the default is 1,000

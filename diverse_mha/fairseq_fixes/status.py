@@ -1,6 +1,6 @@
 """Writes ``status.json``: updates, epochs, end, divergence and best score of a training.
 
-fairseq-fixed 0.12.3.1 writes them to its log only, as text.
+fairseq-fixed 0.12.3.1 only writes them to its log, as text.
 """
 
 import sys
@@ -29,17 +29,17 @@ def record(trainer, epochs, *, finished: bool = False) -> None:
 
 
 def record_divergence(trainer) -> None:
-    """Write that the gradients of the next update are NaN or infinite."""
+    """Record that the gradients of the next update are NaN or infinite."""
     folder, updates = Path(trainer.cfg.checkpoint.save_dir), trainer.get_num_updates()
     before = read_status(folder) or Status(updates, None)
     _write(trainer, replace(before, updates=updates, diverged=True))
 
 
 def record_ends() -> None:
-    """Patch fairseq's function that trains an epoch, which its ``main`` calls by name.
+    """Patch fairseq's ``train``, which trains an epoch, to record the end of a training.
 
-    Its module is ``__main__`` in ``python -m fairseq_cli.train``, and is loaded after the plugin in
-    fairseq-hydra-train.
+    It cannot be patched on import: its module is ``__main__`` in ``python -m fairseq_cli.train``,
+    and fairseq-hydra-train loads it after the plugin.
     """
     for name in ("fairseq_cli.train", "__main__"):
         module = sys.modules.get(name)
@@ -49,7 +49,7 @@ def record_ends() -> None:
 
 
 def train_and_record(train, cfg, trainer, task, epoch_itr):
-    """Train an epoch; after the last one write that the training has ended."""
+    """Train an epoch; after the last epoch, record that the training has ended."""
     losses, stopped = train(cfg, trainer, task, epoch_itr)
     wanted = cfg.optimization
     complete = 0 < wanted.max_update <= trainer.get_num_updates()
@@ -61,7 +61,7 @@ def train_and_record(train, cfg, trainer, task, epoch_itr):
 
 @patch(Trainer, "lr_step")
 def step_and_record(step, self, epoch, val_loss=None):
-    """Lower the learning rate; below ``--stop-min-lr`` the training has ended."""
+    """Update the learning rate; if it falls to ``--stop-min-lr``, record the end of training."""
     rate = step(self, epoch, val_loss)
     status = read_status(Path(self.cfg.checkpoint.save_dir))
     if status is not None and rate <= self.cfg.optimization.stop_min_lr:
@@ -78,7 +78,7 @@ def save_and_record(save, cfg, trainer, epoch_itr, val_loss):
 
 
 def _write(trainer, status: Status) -> None:
-    """Write a status beside the checkpoints of a training, by its first process."""
+    """Write a status beside the checkpoints, in the first process only."""
     folder = trainer.cfg.checkpoint.save_dir
     if trainer.cfg.checkpoint.no_save or not trainer.is_data_parallel_master:
         return

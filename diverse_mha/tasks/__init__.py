@@ -1,4 +1,4 @@
-"""The tasks; importing this registers them with fairseq."""
+"""The tasks. Importing this package registers them with fairseq."""
 
-from diverse_mha.fairseq_fixes import install  # noqa: F401  first of all
+from diverse_mha.fairseq_fixes import install  # noqa: F401  patch fairseq before using it
 from diverse_mha.tasks import sentence_classification, text  # noqa: F401

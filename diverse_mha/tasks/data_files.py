@@ -1,4 +1,4 @@
-"""Checks of binarised data: reports damaged files, on which fairseq fails in struct or numpy."""
+"""Checks binarised data. fairseq reports a damaged file only as an error in struct or numpy."""
 
 import os
 import struct
@@ -24,7 +24,7 @@ def dictionaries_named(folder: str | Path) -> Iterator[None]:
         yield
     except Exception as failure:  # fairseq raises plain Exception for invalid UTF-8
         if isinstance(failure, UserError) and failure.__cause__ is None:
-            raise  # another error, already reported
+            raise  # already a message for users, about something else
         for path in sorted(Path(folder).rglob("dict*.txt")):
             try:
                 Dictionary.load(str(path))
@@ -82,7 +82,7 @@ def _check_index(index: Path) -> None:
             raise UserError(f"{index}: damaged or cut off; {CURE}")
         if not count:
             raise UserError(
-                f"{index}: holds no sentence; name another split, or binarise a text that has some"
+                f"{index}: holds no sentence; name another split, or binarise a text with sentences"
             )
         file.seek(start + 4 * (count - 1))
         (last_size,) = struct.unpack("<i", file.read(4))
@@ -93,5 +93,5 @@ def _check_index(index: Path) -> None:
     size = text.stat().st_size if text.exists() else 0
     if size < needed:
         raise UserError(
-            f"{text}: {size:,} bytes, where {index.name} expects {needed:,}; it is cut off: {CURE}"
+            f"{text}: cut off, as it has {size:,} bytes and {index.name} expects {needed:,}; {CURE}"
         )

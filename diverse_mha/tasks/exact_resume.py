@@ -34,7 +34,7 @@ class HalfPrecisionState:
             _warn_of_slow_bfloat16()
         if self._restored is not None:
             _restore(optimizer, self._restored)
-            self._restored.clear()  # fairseq's main() keeps a reference to the end
+            self._restored.clear()  # frees the memory: fairseq's main() still has a reference
             self._restored = None
         return super().train_step(sample, model, criterion, optimizer, *args, **kwargs)
 
@@ -57,7 +57,7 @@ def _warn_of_slow_bfloat16() -> None:
 def _masters(optimizer) -> list[Tensor]:
     """Return the optimizer's float32 master weights; empty if it has none."""
     masters = getattr(optimizer, "fp32_params", None)
-    if isinstance(masters, dict):  # flattened, one for each device
+    if isinstance(masters, dict):  # flattened parameters: device -> tensor
         masters = list(masters.values())
     return [] if masters is None else list(masters)
 
@@ -77,8 +77,8 @@ def _state(optimizer) -> dict:
 
 def _restore(optimizer, state: dict) -> None:
     masters, saved = _masters(optimizer), state.get("fp32_params", [])
-    # Restore only if the saved master weights round to the model's weights: precision or devices
-    # may have changed.
+    # Restore only if the saved master weights round to the model's weights. They do not if the
+    # precision or the number of devices has changed.
     if len(masters) == len(saved) and all(
         p.shape == s.shape and torch.equal(_rounded(p, optimizer), _rounded(s, optimizer))
         for p, s in zip(masters, saved, strict=True)

@@ -23,7 +23,7 @@ from diverse_mha.tasks.text import REBUILD_BATCHES_HELP
 class SentenceDataset(FairseqDataset):
     """Examples of one or more sentences, batched as rows of one tensor.
 
-    Row ``n * i + k`` is sentence k of example i, for n sentences an example, so that an encoder
+    With n sentences in each example, row ``n * i + k`` is sentence k of example i. An encoder thus
     reads a batch of pairs in one pass.
 
     Args:
@@ -47,11 +47,11 @@ class SentenceDataset(FairseqDataset):
         self.padding_idx = padding_idx
         self.groups = groups
         self.shuffle = shuffle
-        # Length of each example's longest sentence.
-        self.sizes = np.max([np.asarray(side.sizes) for side in inputs], axis=0)  # (N,)
+        # (N,) length of each example's longest sentence.
+        self.sizes = np.max([np.asarray(side.sizes) for side in inputs], axis=0)
 
     def __getitem__(self, index: int) -> dict:
-        """Return an example."""
+        """Return the example of number ``index``, for :meth:`collater`."""
         item = {
             "id": index,
             "sentences": [side[index] for side in self.inputs],
@@ -70,7 +70,7 @@ class SentenceDataset(FairseqDataset):
         Returns:
             fairseq's sample. ``net_input`` has ``src_tokens`` (n * B, S), padded on the right, and
             ``src_lengths`` (n * B,); ``target`` is (B,); ``group`` (B,) exists if the data set has
-            groups; ``nsentences`` is B. Empty without samples.
+            groups; ``nsentences`` is B. If there are no samples, the dictionary is empty.
         """
         if not samples:
             return {}
@@ -103,7 +103,7 @@ class SentenceDataset(FairseqDataset):
         return int(self.sizes[index])
 
     def ordered_indices(self) -> np.ndarray:
-        """Return all indices, shortest first; ties in random order if shuffling."""
+        """Return all indices, shortest example first; ``shuffle`` puts ties in random order."""
         order = np.random.permutation(len(self)) if self.shuffle else np.arange(len(self))
         return order[np.argsort(self.sizes[order], kind="stable")]
 
@@ -141,7 +141,8 @@ class SentenceClassificationConfig(FairseqDataclass):
 class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
     """Classify a sentence, or a pair of sentences.
 
-    The data layout is that of fairseq's ``sentence_prediction``; a folder ``input1`` means pairs.
+    The data layout is that of fairseq's ``sentence_prediction``. Examples are pairs if there is a
+    folder ``input1``.
 
     Args:
         cfg: options.
@@ -166,7 +167,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         dictionary = _load_dictionary(folder, "input0")
         labels = _names(_load_dictionary(folder, "label"))
         if len(labels) < 2:
-            raise UserError(f"{folder}/label/dict.txt: {len(labels)} classes; 2 are needed")
+            raise UserError(f"{folder}/label/dict.txt: {len(labels)} classes; give 2 or more")
         pairs = (folder / "input1").is_dir()
         if pairs and _load_dictionary(folder, "input1").symbols != dictionary.symbols:
             raise UserError(
@@ -183,7 +184,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         return cls(cfg, dictionary, labels, groups, 2 if pairs else 1)
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs) -> None:
-        """Load a split, with ``combine`` (as in training) also SPLIT1, SPLIT2, ..."""
+        """Load a split. With ``combine``, as in training, SPLIT1, SPLIT2, ... are appended."""
         inputs = [self._load(f"input{k}", split, combine) for k in range(self.sentences)]
         labels = self._numbers("label", split, len(self.labels), combine)
         groups = None
@@ -209,13 +210,13 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         )
         if dataset is None:
             raise UserError(
-                f"data folder {self.cfg.data} holds no split {split!r} in {name}/; name one that "
-                "it holds, or prepare the data again"
+                f"data folder {self.cfg.data} holds no split {split!r} in {name}/; name another "
+                "split, or prepare the data again"
             )
         return dataset
 
     def _numbers(self, name: str, split: str, count: int, combine: bool) -> np.ndarray:
-        """Read a field with one word for each example, as numbers from 0."""
+        """Return the numbers, from 0, of a field that has one word for each example."""
         special = self.dictionary.nspecial
         items = self._load(name, split, combine)
         words = [items[i].tolist() for i in range(len(items))]
@@ -232,7 +233,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
 
     @property
     def source_dictionary(self) -> Dictionary:
-        """The tokens of the sentences."""
+        """Dictionary of the sentences."""
         return self.dictionary
 
 

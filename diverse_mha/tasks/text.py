@@ -21,8 +21,8 @@ REBUILD_BATCHES_HELP = (
 class ExactResume(HalfPrecisionState):
     """Mixin for fairseq's tasks: exact resume, and one-line errors for unusable data."""
 
-    # Cure of a missing dictionary, for the message.
-    cure = "give the languages that it has by --source-lang and --target-lang, or another folder"
+    # What to do if a dictionary is missing, for the message.
+    cure = "give its languages as --source-lang and --target-lang, or another folder"
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
@@ -35,25 +35,25 @@ class ExactResume(HalfPrecisionState):
             dictionaries = ", ".join(sorted(path.name for path in folder.glob("dict*.txt")))
             if Path(error.filename).name in ("dict.False.txt", "dict.True.txt"):
                 raise UserError(
-                    "a language in the recipe is no, or another word that YAML takes for True or "
+                    "a language in the recipe is no or another word that YAML reads as True or "
                     'False; quote it: "no"'
                 ) from error
-            # With a checkpoint the languages are those of its options.
-            cure = "give data like those that the checkpoint was trained on"
+            # The languages come from the checkpoint's options if a checkpoint is loaded.
+            cure = "give data in the languages of the checkpoint"
             raise UserError(
-                f"data folder {folder} holds no {Path(error.filename).name}, but {dictionaries}; "
+                f"data folder {folder} holds no {Path(error.filename).name}, only {dictionaries}; "
                 f"{cure if kwargs.get('from_checkpoint') else cls.cure}"
             ) from error
         except Exception as error:
             if "Could not infer language pair" not in str(error):
                 raise
             raise UserError(
-                f"data folder {folder} holds no pair of languages, but {splits_in(folder)}; give "
-                "another, or --task exact_language_modeling"
+                f"data folder {folder} holds no language pair, only {splits_in(folder)}; give "
+                "another folder, or --task exact_language_modeling"
             ) from error
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
-        """Load a split."""
+        """Load a split; raise an error in one line if its files are missing or damaged."""
         check_split(self.cfg.data, split, combine)
         check_form(self.cfg.data, getattr(self.cfg, "dataset_impl", None))
         try:
@@ -93,7 +93,7 @@ class ExactLanguageModelingConfig(LanguageModelingConfig):
 
 @register_task("exact_language_modeling", dataclass=ExactLanguageModelingConfig)
 class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
-    """fairseq's ``language_modeling``; a resumed run draws the same batches."""
+    """fairseq's ``language_modeling``; resumed and uninterrupted runs draw the same batches."""
 
     cure = "give a folder of text for a language model, or --task exact_translation"
 
@@ -110,5 +110,5 @@ class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
 
     def __init__(self, args, *rest, **kwargs):
         super().__init__(args, *rest, **kwargs)
-        # fairseq's task sets it to None, but rebuild_batches is read from it.
+        # fairseq's task leaves self.cfg None, but fairseq reads rebuild_batches from it.
         self.cfg = args

@@ -17,8 +17,8 @@ def test_byte_order_mark_is_removed():
 @pytest.mark.parametrize(
     "most, given, cure",
     [
-        (6, 4000, "reads at most 6; split the line"),
-        (6, 6, "reads at most 6; split the line"),
+        (6, 4000, "but the model reads at most 6; split the line"),
+        (6, 6, "but the model reads at most 6; split the line"),
         (1024, 6, "more than --max-tokens 6; give 7 or more"),
     ],
 )

@@ -193,7 +193,7 @@ def test_validation_batches_are_the_same_every_time(monkeypatch):
 @pytest.mark.parametrize(
     ("metric", "task", "message"),
     [
-        ("bleu", {"eval_bleu": False}, "--best-checkpoint-metric bleu: is measured with --eval"),
+        ("bleu", {"eval_bleu": False}, "--best-checkpoint-metric bleu: needs --eval-bleu; add"),
         ("loss", {"_name": "masked_lm"}, "--task masked_lm is not supported"),
         ("bleu", {"_name": "exact_translation", "eval_bleu": True}, None),
     ],
@@ -289,8 +289,8 @@ def test_batch_of_an_update_and_its_change_are_logged(before, warned, caplog):
     said = ["an update takes up to 8,192 tokens (2 processes, update_freq 2)"]
     if warned:
         said.append(
-            "an update of this run took up to 4,096 tokens (1 process, update_freq 2) until now; "
-            "the learning rate stays"
+            "until now, an update took up to 4,096 tokens (1 process, update_freq 2); "
+            "the learning rate is not adapted"
         )
     assert caplog.messages == said
 

@@ -114,7 +114,7 @@ def test_a_model_with_a_custom_method_translates_but_cannot_be_exported(tmp_path
     search, own = ["--cpu", "--max-len-b", 5], ["--user-dir", tmp_path / "scaled"]
     words = ["diverse_mha.cli", "translate", model, tmp_path / "demo/bin", *search]
     done = run(*words, input=text.read_text(), check=False)
-    assert done.returncode == 2 and "one of your own needs --user-dir" in done.stderr
+    assert done.returncode == 2 and "for a value of your own, give --user-dir" in done.stderr
     found = run(*words, *own, input=text.read_text()).stdout
     assert len(found.splitlines()) == 2
     words = ["diverse_mha.cli", "export", model, tmp_path / "stock.pt", "--format", "fairseq", *own]

@@ -58,7 +58,8 @@ def test_a_model_without_its_pruned_heads_fine_tunes_and_resumes(pruned, data, t
     assert not torch.equal(states[0]["model"][name], before[name])
     done = train(data, parts, *terms, "--max-epoch", 4, check=False)
     assert (
-        f"{MODEL}: lacks other heads than the model; give --pruned-heads '{option}'" in done.stderr
+        f"{MODEL}: has other pruned heads than the model; give --pruned-heads '{option}'"
+        in done.stderr
     )
 
 
@@ -70,7 +71,9 @@ def test_a_missing_or_wrong_pruned_heads_option_is_reported(pruned, data, traine
     ):
         done = train(data, tmp_path, start, folder / "small.pt", *words, check=False)
         (line,) = [x for x in done.stderr.splitlines() if x.startswith("error: ")]
-        assert line.endswith(f"small.pt: lacks other heads than the model; {cure}")
+        assert line.endswith(f"small.pt: has other pruned heads than the model; {cure}")
     words = ["--finetune-from-model", trained / MODEL, "--pruned-heads", option]
     done = train(data, tmp_path, *words, check=False)
-    assert f"{MODEL}: lacks other heads than the model; leave out --pruned-heads" in done.stderr
+    assert (
+        f"{MODEL}: has other pruned heads than the model; leave out --pruned-heads" in done.stderr
+    )

@@ -217,7 +217,7 @@ def test_the_hub_interface_opens_only_subword_files_of_its_caller(folders, watch
         data = folders["translation"]
         return TransformerModel.from_pretrained(".", "hub.pt", data, **options)
 
-    assert attempt(load, watch).startswith("--bpe-codes is missing (from Python: bpe_codes=...)")
+    assert attempt(load, watch).startswith("--bpe-codes is missing (in Python: bpe_codes=...)")
     with pytest.raises(EnvironmentError, match="own-codes"):  # the caller's own path is opened
         load(bpe_codes="own-codes")
 

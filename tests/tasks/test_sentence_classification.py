@@ -137,7 +137,7 @@ def test_training_splits_are_shuffled_and_their_parts_joined(tmp_path):
         ),
         (
             lambda f: (f / "label" / "dict.txt").write_text("x 1\n"),
-            "label/dict.txt: 1 classes; 2 are needed",
+            "label/dict.txt: 1 classes; give 2 or more",
         ),
     ],
 )

@@ -24,11 +24,11 @@ def test_missing_language_is_reported(tmp_path):
     config = TASK_DATACLASS_REGISTRY["exact_translation"](
         data=f"{tmp_path}", source_lang="fr", target_lang="en"
     )
-    message = r"holds no dict.fr.txt, but dict.de.txt, dict.en.txt; give the languages that it has"
+    message = r"holds no dict.fr.txt, only dict.de.txt, dict.en.txt; give its languages as --sou"
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config)
-    # Commands that read a checkpoint have no options for languages.
-    message = "holds no dict.fr.txt, .*; give data like those that the checkpoint was trained on$"
+    # Commands that read a checkpoint have no such options.
+    message = "holds no dict.fr.txt, .*; give data in the languages of the checkpoint$"
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config, from_checkpoint=True)
     config.source_lang = "False"  # fairseq-hydra-train reads ``no`` as False
@@ -42,7 +42,7 @@ def test_missing_language_is_reported(tmp_path):
         (
             "exact_translation",
             ["dict.txt", "train.idx"],
-            "holds no pair of languages, but train; give another, or --task exact_language_model",
+            "holds no language pair, only train; give another folder, or --task exact_language_",
         ),
         (
             "exact_language_modeling",
