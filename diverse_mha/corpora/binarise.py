@@ -1,7 +1,7 @@
-"""Binarised data for sentence classification, in the layout of fairseq's ``sentence_prediction``.
+"""Binarises data for sentence classification, in the layout of fairseq's ``sentence_prediction``.
 
-A folder for each field: ``input0/`` (for pairs also ``input1/``), ``label/`` and optional others.
-Each has ``dict.txt`` and, for each split, ``SPLIT.bin`` and ``SPLIT.idx``.
+Each field has a folder: ``input0/``, ``input1/`` for pairs, ``label/``, and optional others. Each
+folder has ``dict.txt`` and, for each split, ``SPLIT.bin`` and ``SPLIT.idx``.
 """
 
 from collections import Counter
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from diverse_mha.corpora.text import read_lines, write_lines
 
-Table = Mapping[str, Sequence[str]]  # columns, by field
+Table = Mapping[str, Sequence[str]]  # field -> column
 MARKS = frozenset({"<s>", "</s>", "<pad>"})  # fairseq's special tokens, not allowed in text
 _SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every fairseq dictionary
 
 
 def count_words(lines: Iterable[str], minimum: int = 1) -> dict[str, int]:
-    """Count words except special tokens; most frequent first, ties in alphabetical order."""
+    """Return word -> count, without special tokens, most frequent first, ties alphabetically."""
     counts = Counter(word for line in lines for word in line.split() if word not in _SPECIAL)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return {word: count for word, count in ordered if count >= minimum}
@@ -42,7 +42,7 @@ def binarise(
         path = folder / field / "dict.txt"
         write_lines(path, (f"{word} {count}" for word, count in counts.items()))
         dictionary = Dictionary.load(str(path))
-        sentences = field.startswith("input")  # get an end-of-sentence token
+        sentences = field.startswith("input")  # these fields get an end-of-sentence token
         for split, columns in splits.items():
             prefix = folder / field / split
             builder = indexed_dataset.make_builder(

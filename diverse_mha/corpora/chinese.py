@@ -9,10 +9,10 @@ from diverse_mha.common.errors import UserError
 
 
 def make_chinese_tokeniser() -> Callable[[str], str]:
-    """Return a function from a Chinese sentence to its words, joined by spaces.
+    """Return a function that splits a Chinese sentence into words, joined by spaces.
 
-    jieba's default mode: its dictionary, and a hidden Markov model for unknown words. Special
-    characters are escaped as by Moses' tokeniser.
+    jieba runs in its default mode, with a dictionary, and a hidden Markov model for unknown words.
+    Special characters are escaped as in Moses' tokeniser.
     """
     from sacremoses import MosesTokenizer
 
@@ -34,7 +34,7 @@ def _segmenter():
         raise UserError("Chinese text needs jieba: run pip install jieba") from None
     jieba.setLogLevel(logging.WARNING)
     segmenter = jieba.Tokenizer()
-    # A private folder: jieba would load a cache from the shared temporary folder.
+    # In a shared temporary folder, jieba would load a cache that another user may have written.
     with tempfile.TemporaryDirectory(prefix="jieba-") as folder:
         segmenter.tmp_dir = folder
         segmenter.initialize()

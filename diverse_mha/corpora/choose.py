@@ -66,7 +66,7 @@ def dropped_by(
     """Return the rule of Moses' clean-corpus-n that drops a tokenised pair, or "".
 
     Both sides need 1 to ``max_length`` tokens, and neither may be more than ``max_ratio`` times as
-    long as the other. ``counts`` has a function for each side.
+    long as the other. ``counts`` holds the functions that count the tokens of source and target.
     """
     shorter, longer = sorted((counts[0](source), counts[1](target)))
     if not shorter:
@@ -77,7 +77,10 @@ def dropped_by(
 
 
 def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) -> str:
-    """Copy the pairs that pass the filter; return a message with the counts."""
+    """Copy the pairs for which ``rule`` returns "", the filter; return a message with the counts.
+
+    For other pairs ``rule`` returns why they are dropped, such as "empty".
+    """
     counts: Counter[str] = Counter()
 
     def passes(pair: tuple[str, ...]) -> bool:
@@ -96,7 +99,7 @@ def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) 
 
 
 def sample_pairs(sources: Pair, targets: Pair, size: int, seed: int) -> int:
-    """Copy ``size`` randomly drawn pairs in their order; return the total number of pairs.
+    """Copy ``size`` random pairs in the order of the text; return the total number of pairs.
 
     Every pair with text on both sides is equally likely (without replacement). The algorithm is
     selection sampling (Knuth, The Art of Computer Programming 2, Algorithm S) with
@@ -132,9 +135,9 @@ def _filled(pair: tuple[str, ...]) -> bool:
 def hold_out(
     sources: Pair, tokens: Pair, rest: Pair, held: Pair, every: int, rule: Callable[[str, str], str]
 ) -> int:
-    """Copy every n-th pair that passes the filter to ``held``, all others to ``rest``.
+    """Copy every n-th pair that passes the filter to ``held``, and all others to ``rest``.
 
-    The filter reads ``tokens``, the same pairs tokenised.
+    n is ``every``. The filter, ``rule``, is applied to ``tokens``, the tokenised pairs.
 
     Returns:
         The number of held-out pairs.
@@ -162,9 +165,9 @@ def main() -> None:
     add(
         "--count-letters",
         default="",
-        help="sides whose length is in letters: source, target or both",
+        help="sides whose length is counted in letters: source, target, or source,target",
     )
-    add("--sample", type=int, help="pairs to draw")
+    add("--sample", type=int, help="number of pairs to draw")
     add("--sample-seed", type=int, default=1)
     add("--every", type=int, help="hold out every n-th pair that passes the filter")
     add(

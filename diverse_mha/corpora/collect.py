@@ -1,4 +1,4 @@
-"""Extracts sentences of downloaded files and joins them into a file for each side of a split.
+"""Extracts sentences from downloaded files and joins them into one file for each side of a split.
 
 ``python -m diverse_mha.corpora.collect --markup M --to A B --from A1 B1 A2 B2 ...``
 """
@@ -31,7 +31,7 @@ def main() -> None:
                 count = 0
                 try:
                     for line in READERS[args.markup](read_lines(path)):
-                        # fairseq would split the line at a carriage return.
+                        # fairseq would split a line at a carriage return.
                         outs[side].write(line.replace("\r", " ") + "\n")
                         filled[side] = filled[side] or bool(line.strip())
                         count += 1
@@ -47,7 +47,9 @@ def main() -> None:
         if not whole:
             names = ", ".join(args.files[side::sides])
             split = args.to[side].rpartition("/")[2].partition(".")[0]
-            raise UserError(f"the {split} text ({names}) is empty; give one with a sentence a line")
+            raise UserError(
+                f"the {split} text ({names}) is empty; give text with a sentence a line"
+            )
 
 
 def _check(sizes: dict[str, int]) -> None:

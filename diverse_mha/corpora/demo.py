@@ -2,28 +2,28 @@
 
 It is small, but has four difficulties of real languages:
 
-- agreement: of article, noun and adjective in gender, number and case; of the verb with its
-  subject in number and, in the past, gender. Lumi shows only number.
-- word order: in Qorun adjectives follow the noun, a preposition follows its place, an adverb comes
-  first with the verb after it, a question begins with the verb, and a subordinate clause ends
-  with it.
-- inflection: Qorun joins prefixes and endings to its stems, so the test set has new word forms of
-  known parts.
+- agreement: article and adjective agree with the noun in gender, number and case. A verb agrees
+  with its subject in number and, in the past tense, in gender. Lumi shows only number.
+- word order: in Qorun, an adjective follows its noun. A preposition of Lumi becomes a postposition.
+  An adverb comes first, and the verb follows it. A question begins with the verb, and a subordinate
+  clause ends with the verb.
+- inflection: Qorun joins prefixes and endings to its stems, so the test set has word forms that are
+  new, but consist of known parts.
 - context: a pronoun takes its gender from a noun in another clause.
 
-"ze" is feminine here because "sozo" is::
+In this example, the pronoun "ze" is feminine in Qorun ("sia"), because "sozo" is::
 
     la soz-o mur-o-s la limul-o kar ze pigiv-i-s.
     h-ia brükhud-a vü-kokh-it  h-u juköth-e,   vol     s-ia ge-jokhad-ia.
     the  soz.F     will-mur-it the limul.N.acc because she  did-pigiv-she
 
-The verb shows it, too, before its subject comes::
+The verb shows the gender, too, even before its subject::
 
     un soz-o doban-i-s mav-e.
     thob-li ge-khob-ia    ek-a brükhud-a.
     mav-ly  did-doban-she a    soz.F
 
-(Real text has no hyphens.) The functions are rules of a synchronous grammar: each draws a part of
+(The corpus has no hyphens.) The functions are rules of a synchronous grammar: each draws a part of
 a sentence in both languages at once.
 """
 
@@ -38,12 +38,12 @@ from typing import NamedTuple
 from diverse_mha.corpora.text import write_lines
 
 MIN_WORDS, MAX_WORDS = 4, 20
-VERSION = 2  # increased when a change makes a seed give other sentences
+VERSION = 2  # increased when a change of the code changes the sentences of a seed
 SOURCE, TARGET = "lm", "qo"
 
-NOMINATIVE, ACCUSATIVE, OBLIQUE = range(3)  # columns of the endings below
+NOMINATIVE, ACCUSATIVE, OBLIQUE = range(3)  # columns of NOUN and AGREEING
 PLURAL = "plural"
-# Endings of nouns, by gender and plural; the article "a" (ek-) takes the singular's.
+# (gender, True if plural) -> endings of nouns. The article "a" (ek-) has the singular endings.
 NOUN = {
     ("m", False): ("", "en", "um"),
     ("f", False): ("a", "an", "as"),
@@ -52,15 +52,15 @@ NOUN = {
     ("f", True): ("ir", "iren", "irim"),
     ("n", True): ("u", "u", "utum"),
 }
-# Endings of adjectives, "the" (h-) and the pronoun (s-), by gender; the plural has no genders.
+# Gender -> endings of adjectives, "the" (h-) and the pronoun (s-). The plural has no genders.
 AGREEING = {
     "m": ("or", "on", "om"),
     "f": ("ia", "in", "im"),
     "n": ("u", "u", "um"),
     PLURAL: ("es", "ens", "ems"),
 }
-PREFIX = {"a": "", "i": "ge", "o": "vü"}  # endings of verbs, by Lumi's ending of tense; i is past
-# Number of stems by kind. "do", "go" and "say" are verbs: with object, without, with a clause.
+PREFIX = {"a": "", "i": "ge", "o": "vü"}  # Lumi's tense ending -> prefix of Qorun's verb; i is past
+# Kind -> number of stems. "do" are verbs with an object, "go" without, "say" with a clause.
 WORDS = {"noun": 180, "adjective": 40, "relation": 5, "adverb": 8, "do": 40, "go": 14, "say": 6}
 WORDS_SEED = 20  # fixed: all corpora have the same vocabulary
 # Beginnings, vowels and endings of stems.
@@ -87,9 +87,9 @@ class Chance:
         return items[int(self._random() * len(items))]
 
     def pick_early(self, items: Sequence):
-        """Return one of the items, the n-th of N with a probability of about 1 / (2 sqrt(nN)).
+        """Return one of N items; the n-th has a probability of about 1 / (2 sqrt(nN)).
 
-        So a few words are frequent and many rare, as in natural languages.
+        So a few words are frequent and many are rare, as in natural languages.
         """
         place = self._random()
         return items[int(place * place * len(items))]
@@ -104,20 +104,20 @@ class Word(NamedTuple):
 
 
 class Token(str):
-    """A word of a sentence; in Qorun, with the words of Lumi that it translates."""
+    """A word of a sentence. In Qorun, ``of`` holds the words of Lumi that it translates."""
 
     of: tuple["Token", ...] = ()
 
 
 def translated(lumi: str, qorun: str) -> tuple[Token, Token]:
-    """Return a word and its translation, linked."""
+    """Return a word and its translation as linked tokens."""
     word, translation = Token(lumi), Token(qorun)
     translation.of = (word,)
     return word, translation
 
 
 class Pair(NamedTuple):
-    """A sentence in each language, and its word alignment, punctuation counted as words."""
+    """A sentence in each language, and the word alignment, in which punctuation marks are words."""
 
     lumi: str
     qorun: str
@@ -125,16 +125,16 @@ class Pair(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a sentence in each language; a subject has its gender in Qorun, or "plural"."""
+    """A part of a sentence in each language."""
 
     lumi: list[str]
     qorun: list[str]
-    agrees: str = ""
+    agrees: str = ""  # gender of a subject in Qorun, or "plural"
 
 
 @functools.cache
 def lexicon() -> dict[str, list[Word]]:
-    """Return the words of each kind, frequent ones first, without a repeated stem."""
+    """Return kind -> words, frequent words first; all stems differ."""
     chance, taken = Chance(WORDS_SEED), set()
 
     def stem(starts: Sequence[str], vowels: str, ends: Sequence[str]) -> str:
@@ -175,14 +175,14 @@ def noun_phrase(chance: Chance, case: int) -> Part:
 
 
 def pronoun(noun: Part) -> Part:
-    """Return the pronoun of a subject: "ze" or "zen", and in Qorun with its gender."""
+    """Return the pronoun for a subject: "ze" or "zen" in Lumi, with the gender in Qorun."""
     lumi = "zen" if noun.agrees == PLURAL else "ze"
     ze, translation = translated(lumi, "s" + AGREEING[noun.agrees][NOMINATIVE])
     return Part([ze], [translation], noun.agrees)
 
 
 def verb(chance: Chance, kind: str, agrees: str) -> Part:
-    """Draw a verb, its tense, and whether it is negated."""
+    """Draw a verb of a kind, its tense and its negation; ``agrees`` is that of its subject."""
     word, tense = chance.pick_early(lexicon()[kind]), chance.pick("aio")
     ending = AGREEING[agrees][NOMINATIVE] if tense == "i" else "it"
     number = "s"
@@ -198,9 +198,9 @@ def verb(chance: Chance, kind: str, agrees: str) -> Part:
 
 
 def clause(chance: Chance, form: str, subject: Part | None = None) -> tuple[Part, Part]:
-    """Draw a clause, about ``subject`` if given; return it and its subject.
+    """Draw a clause, with ``subject`` if given; return the clause and its subject.
 
-    The form is "statement", "question" or "subordinate", each with its order in Qorun.
+    ``form`` is "statement", "question" or "subordinate", and determines the word order in Qorun.
     """
     subject = subject or noun_phrase(chance, NOMINATIVE)
     transitive = chance.happens(0.7)
@@ -276,7 +276,7 @@ def sentence_pairs(count: int, seed: int) -> list[Pair]:
 
 
 def _splits(pairs: int, seed: int) -> dict[str, list[Pair]]:
-    """Return train, valid and test; the latter get a twentieth of the training pairs each."""
+    """Return split -> pairs; valid and test each have a twentieth of the number in train."""
     part = pairs // 20
     everything = sentence_pairs(pairs + 2 * part, seed)
     ends = {"train": (0, pairs), "valid": (pairs, pairs + part), "test": (pairs + part, None)}
@@ -286,8 +286,8 @@ def _splits(pairs: int, seed: int) -> dict[str, list[Pair]]:
 def write_corpus(out: Path, *, pairs: int, seed: int) -> None:
     """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``.
 
-    ``SPLIT.align`` has the true word alignments in Pharaoh format (``0-0 1-2``, Lumi first), with
-    punctuation as words. "," and "cu" have no translation.
+    ``SPLIT.align`` has the gold word alignments in Pharaoh format (``0-0 1-2``, Lumi first), in
+    which punctuation marks are words. "," and "cu" have no translation.
     """
     out.mkdir(parents=True, exist_ok=True)
     for split, drawn in _splits(pairs, seed).items():
@@ -299,7 +299,7 @@ def write_corpus(out: Path, *, pairs: int, seed: int) -> None:
 
 
 def labelled(code: str, sentences: Iterable[str]) -> list[str]:
-    """Return lines of split (tr, va, te), label and sentence; the label is a class of length."""
+    """Return lines of split (tr, va or te), label and sentence; labels are classes of length."""
     return [
         "\t".join((code, str(sum(len(text.split()) >= edge for edge in (6, 8, 10, 12, 14))), text))
         for text in sentences
@@ -307,13 +307,13 @@ def labelled(code: str, sentences: Iterable[str]) -> list[str]:
 
 
 def write_sentences(out: Path, form: str, *, pairs: int, seed: int) -> None:
-    """Write the Qorun sentences of a corpus, with punctuation as words.
+    """Write the Qorun sentences of a corpus, with spaces before punctuation marks.
 
     Args:
         out: the folder.
-        form: ``text``, files ``SPLIT.txt``, or ``labelled``, one file like SentEval's.
+        form: ``text`` writes files ``SPLIT.txt``; ``labelled`` writes one file in SentEval's form.
         pairs: number of training sentences.
-        seed: of the sentences.
+        seed: random seed of the sentences.
     """
     out.mkdir(parents=True, exist_ok=True)
     lines = []

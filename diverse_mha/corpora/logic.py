@@ -1,17 +1,18 @@
-"""Pairs of logical formulas, from a seed or published files to fairseq's data.
+"""Prepares data of logical inference: pairs of formulas, generated or from published files.
 
-The data of logical inference (Bowman et al. 2014; Li et al. 2021, section 4.3), step by step for
-``prepare-logic.sh``: ``python -m diverse_mha.corpora.logic read|generate|split|binarise``.
+The task is that of Bowman et al. 2014 and Li et al. 2021, section 4.3. ``prepare-logic.sh`` runs
+the steps as ``python -m diverse_mha.corpora.logic read|generate|split|binarise``.
 
-A formula over six variables is fully bracketed, the operator with its right-hand side::
+Formulas have six variables and are fully bracketed. An operator and its right-hand side are in
+brackets, too::
 
     formula  =  variable  |  ( not formula )  |  ( formula ( operator formula ) )
 
-Its meaning is the set of worlds in which it is true, an integer of 64 bits: bit w says whether it
-is true in world w, and bit v of w is the value of variable number v.
+The meaning of a formula is the set of worlds in which it is true, as a 64-bit integer. Bit w is 1
+if the formula is true in world w. Bit v of the number w is the value of variable v in world w.
 
-A published file has a pair on each line, ``relation TAB left TAB right``, all of one length:
-the number of operators of the side with more of them, at most 12.
+A published file has a pair on each line, ``relation TAB left TAB right``. All pairs of a file have
+the same length: the number of operators of the longer side, at most 12.
 """
 
 import argparse
@@ -33,8 +34,8 @@ RELATIONS = ("<", ">", "=", "^", "|", "v", "#")
 LONGEST = 12
 LENGTHS = range(1, LONGEST + 1)
 PARTS = (0.8, 0.1, 0.1)
-FIELDS = ("label", "input0", "input1", "length")  # in the order of a line of split/
-VERSION = 1  # increased when a change makes a seed give other pairs
+FIELDS = ("label", "input0", "input1", "length")  # columns of the files in split/
+VERSION = 1  # increased when a change of the code changes the pairs of a seed
 WORLDS = 2 ** len(VARIABLES)
 _EVERYWHERE = 2**WORLDS - 1  # a tautology; 0 is a contradiction
 _FILE_NAME = re.compile(r"train\d+(\.gz)?|test\d+(\.gz)?")
@@ -48,10 +49,11 @@ class Formula(NamedTuple):
 
 
 def grow(generator: random.Random, names: str, limit: int = LONGEST) -> Formula:
-    """Grow one side of a pair at random from variables.
+    """Return a random formula, one side of a pair, with variables from ``names``.
 
-    With probability 5/9, or if the limit is below 2, it is a variable; else ``and`` or ``or`` of
-    two sides with half the limit, rounded down. It is negated with probability 1/3, at every level.
+    With probability 5/9, or if ``limit`` is below 2, the formula is a variable. Otherwise it joins
+    two random formulas with half the limit (rounded down) by ``and`` or ``or``. It is then negated
+    with probability 1/3, and so is each of its parts.
     """
     if limit < 2 or generator.random() < 5 / 9:
         name = generator.choice(names)
@@ -69,11 +71,13 @@ def grow(generator: random.Random, names: str, limit: int = LONGEST) -> Formula:
 
 
 def relation(left: int, right: int) -> str:
-    """Return the relation of two sets of worlds, neither empty nor all of them.
+    """Return the relation of two sets of worlds, of which none is empty or holds all worlds.
 
-    MacCartney and Manning 2009; Bowman et al. 2014, Table 1. Equivalence =, forward and reverse
-    entailment < and >; with no world in common negation ^ if they are all worlds together, else
-    alternation |; else cover v if they are all worlds together, or independence #.
+    MacCartney and Manning 2009; Bowman et al. 2014, Table 1:
+
+    - ``=`` equivalence, ``<`` forward entailment, ``>`` reverse entailment;
+    - without a common world: ``^`` negation if the union is all worlds, or else ``|`` alternation;
+    - otherwise: ``v`` cover if the union is all worlds, or else ``#`` independence.
     """
     common, together = left & right, left | right
     if left == right:
@@ -88,10 +92,11 @@ def relation(left: int, right: int) -> str:
 
 
 def generate(draws: int, seed: int) -> Iterator[str]:
-    """Draw pairs as lines, repeated ones included, by the procedure of Bowman et al. 2014.
+    """Yield random pairs as lines, by the procedure of Bowman et al. 2014. Pairs may be repeated.
 
-    For each pair four of the six variables are drawn; a pair with a tautology or a contradiction is
-    drawn again. Short pairs run out, so the shares of the lengths depend on ``draws``.
+    For each pair, four of the six variables are drawn; a pair with a tautology or a contradiction
+    is drawn again. There are few different short pairs, so the share of each length among different
+    pairs depends on ``draws``.
     """
     generator = random.Random(seed)
     while draws:
@@ -103,17 +108,18 @@ def generate(draws: int, seed: int) -> Iterator[str]:
 
 
 def length(line: str) -> int:
-    """Return the length of a pair."""
+    """Return the length of a pair: the operators of its longer side, at most 12."""
     sides = (side.split() for side in line.split("\t")[1:])
     return min(LONGEST, max(sum(map(side.count, ("and", "or", "not"))) for side in sides))
 
 
 def parse_pair(line: str) -> str:
-    """Parse a line of a published file; raises ValueError for another line."""
+    """Return a line of a published file. Raise ValueError if the line is malformed."""
     sign, *sides = line.split("\t")
     if sign not in RELATIONS or len(sides) != 2 or not all(map(str.split, sides)):
         raise ValueError(
-            f"{line[:40]!r} is no relation ({' '.join(RELATIONS)}), tab, side, tab, side"
+            f"{line[:40]!r}: expected RELATION, LEFT and RIGHT between tabs; RELATION is one of "
+            f"{' '.join(RELATIONS)}"
         )
     unknown = {token for side in sides for token in side.split()}.difference(TOKENS)
     if unknown:
@@ -130,13 +136,13 @@ def _read(folder: Path) -> Iterator[str]:
             f"{folder} lacks {', '.join(missing)} (plain or .gz) of the published files; "
             "add them, or leave out --from to generate the pairs"
         )
-    # By length, and the files of training first.
+    # Sorted by length; for the same length, training files come first.
     for path in sorted(files, key=lambda p: (int(re.sub(r"\D", "", p.name)), p.name[:2] != "tr")):
         yield from (line for _, line in parse_lines(path, parse_pair))
 
 
 def _write_pairs(folder: Path, pairs: Iterable[str]) -> str:
-    """Write a file for each length, without repeated pairs."""
+    """Write a file for each length, without repeated pairs; return a summary."""
     found: dict[int, dict[str, None]] = {n: {} for n in range(LONGEST + 1)}
     for line in pairs:
         found[length(line)].setdefault(line)
@@ -145,7 +151,7 @@ def _write_pairs(folder: Path, pairs: Iterable[str]) -> str:
 
 
 def _split(source: Path, target: Path, options: dict) -> str:
-    """Shuffle each length separately and cut it into the three parts."""
+    """Shuffle the pairs of each length, and split them into test, valid and train by ``PARTS``."""
     splits: dict[str, list[str]] = {"train": [], "valid": []}
     for n in LENGTHS:
         lines = [f"{line}\t{n}" for line in read_lines(source / f"{n}.tsv")]
@@ -171,7 +177,7 @@ def _binarise(source: Path, target: Path, options: dict) -> str:
     train = splits["train"]
     words = Counter(word for text in train["input0"] + train["input1"] for word in text.split())
     labels = Counter(train["label"])
-    # Every token, relation and length, even if a small set lacks it.
+    # Dictionaries have every token, relation and length, even if a small data set lacks them.
     tokens = {token: words[token] for token in TOKENS}
     dictionaries = {
         "label": {sign: labels[sign] for sign in RELATIONS},
@@ -189,12 +195,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("what", choices=("read", "generate", "split", "binarise"))
-    add("--version", type=int, choices=[VERSION], help="of the generator")
-    add("--files", help="checksum of what is read, which decides nothing")
+    add("--version", type=int, choices=[VERSION], help="version of the generator")
+    add("--files", help="checksum of the input; has no effect, but is part of the step's stamp")
     add("--draws", type=int)
     add("--seed", type=int)
     add("--train-operators", type=int)
-    add("places", nargs="+", type=Path, help="what is read, if anything, and what is written")
+    add("places", nargs="+", type=Path, help="input folder (generate has none), output folder")
     args = parser.parse_args()
     cut = {"seed": args.seed, "train_operators": args.train_operators, "parts": PARTS}
     if args.what == "generate":

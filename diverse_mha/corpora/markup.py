@@ -15,14 +15,16 @@ _TALK_TAG = re.compile(
 def segments(lines: Iterable[str]) -> Iterator[str]:
     """Yield the text of each ``<seg>`` element of a WMT ``.sgm`` or IWSLT ``.xml`` file.
 
-    The files are not well-formed XML. Character references are resolved and white space becomes
-    single spaces; an empty segment gives an empty line.
+    The files are not well-formed XML. Character references are resolved, and each run of white
+    space becomes one space. An empty segment gives an empty line.
     """
     text = "\n".join(lines)
     found = _SEGMENT.findall(text)
     started = len(_SEGMENT_START.findall(text))
     if not found or len(found) != started:
-        raise ValueError(f"{started:,} <seg> elements begin and {len(found):,} are complete")
+        raise ValueError(
+            f"{started:,} <seg> elements begin, but {len(found):,} are complete; fetch it again"
+        )
     for segment in found:
         yield " ".join(html.unescape(segment).split())
 
@@ -30,8 +32,8 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
 def talks(lines: Iterable[str]) -> Iterator[str]:
     """Yield sentences, titles and descriptions of an IWSLT training file.
 
-    The filter of fairseq's recipe for IWSLT14: lines with URL, talk id, keywords or names are
-    dropped, and the tags of titles and descriptions are removed.
+    This is the filter of fairseq's recipe for IWSLT14. It drops lines with URL, talk id, keywords
+    or names, and removes the tags of titles and descriptions.
     """
     for line in lines:
         if not _TALK_TAG.match(line):

@@ -1,4 +1,4 @@
-"""Settings of ``data-prep/prepare-own.sh`` that depend on the languages or on an earlier corpus.
+"""Prints settings of ``data-prep/prepare-own.sh`` that depend on languages or an earlier corpus.
 
 ``python -m diverse_mha.corpora.own OPTIONS`` prints assignments of shell variables.
 """
@@ -16,7 +16,7 @@ from diverse_mha.common.files import read_json
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.text import has_rules, make_tokeniser, read_lines, rules_for
 
-CHECKED_LINES = 2000  # lines of a text on which Moses' tokeniser is tried
+CHECKED_LINES = 2000  # number of first lines on which Moses' tokeniser is tried
 TORN_SHARE = 0.01  # allowed share of lines with a word split by the tokeniser
 _HEBREW_SIGN = re.compile("[\u05d0-\u05ea][\"'\u05be\u05f3\u05f4][\u05d0-\u05ea]")
 
@@ -27,9 +27,9 @@ def decide(
     """Yield shell commands that set the variables of the script.
 
     Args:
-        languages: source and target.
+        languages: source and target language.
         tokeniser: "moses" or "none".
-        like: folder of an earlier corpus to prepare like, or "".
+        like: folder of an earlier corpus whose preparation is repeated, or "".
         texts: training texts of both sides.
     """
     moses = [rules_for(code) for code in languages]
@@ -43,7 +43,7 @@ def decide(
         for code, text in zip(moses, texts, strict=False):
             check_moses(text, code)
     yield _assign("moses", moses)
-    by_words = {"zh"} if tokeniser == "moses" else set()  # segmented by jieba
+    by_words = {"zh"} if tokeniser == "moses" else set()  # jieba separates the words
     sides = zip(("source", "target"), moses, strict=True)
     yield f"counted={','.join(side for side, code in sides if code not in by_words)}"
     if tokeniser == "moses":
@@ -72,7 +72,7 @@ def check_moses(text: Path, code: str) -> None:
     if len(torn) > TORN_SHARE * len(lines):
         share = len(torn) / len(lines)
         raise UserError(
-            f"--tokeniser moses: it cuts words such as {torn[0]!r} in {share:.0%} of the lines "
+            f"--tokeniser moses: splits words such as {torn[0]!r} in {share:.0%} of the lines "
             f"of {text}; leave the option out"
         )
 
@@ -95,7 +95,7 @@ def _assign(name: str, words: Sequence[str | Path]) -> str:
 
 
 def _earlier(root: Path, languages: Sequence[str]) -> tuple[str, list[str], dict[str, list]]:
-    """Return an earlier corpus' tokeniser, its rules by language, and its options and files."""
+    """Return the tokeniser of an earlier corpus, its rules for each language, and variables."""
     try:
         made = read_json(root / "bin/corpus.json", "prepare that corpus anew")
         moses = dict(
@@ -110,7 +110,7 @@ def _earlier(root: Path, languages: Sequence[str]) -> tuple[str, list[str], dict
     except (OSError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, UserError):
             raise
-        raise UserError(f"--like {root}: no prepared corpus; give a folder with bin/") from None
+        raise UserError(f"--like {root}: not a prepared corpus; give a folder with bin/") from None
     if set(languages) != set(moses):
         raise UserError(
             f"--like {root}: is of {' and '.join(moses)}; give a corpus of the same languages"

@@ -1,4 +1,4 @@
-"""Prepared data folders: reads ``corpus.json``; tokenises, segments and detokenises accordingly."""
+"""Reads the ``corpus.json`` of a data folder; tokenises, segments and detokenises accordingly."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,11 +12,11 @@ from diverse_mha.corpora.text import make_detokeniser, make_tokeniser, read_line
 
 
 class Preparation(NamedTuple):
-    """The preparation of a data folder by data-prep; empty for other data.
+    """Settings with which data-prep made a data folder; empty for other data.
 
     Attributes:
-        languages: language -> language of its tokeniser's rules.
-        tokeniser: keyword arguments of ``make_tokeniser``.
+        languages: language -> language whose rules its tokeniser uses.
+        tokeniser: keyword arguments for ``make_tokeniser``.
         post_process: value of fairseq's ``--post-process`` that removes the subwords.
         method: kind of subwords, "bpe" or "sentencepiece".
     """
@@ -37,7 +37,7 @@ def preparation(data: Path) -> Preparation:
         sides = zip((made["source"], made["target"]), made["tokenizer_languages"], strict=True)
         options = {
             "normalise": made["normalise"],
-            # As in IWSLT14's test set.
+            # IWSLT14's test set has straight apostrophes.
             "straight_apostrophes": made["corpus"] == "iwslt14",
             "aggressive": made["aggressive_dashes"],
             "lowercase": made["lowercase"],
@@ -46,7 +46,7 @@ def preparation(data: Path) -> Preparation:
         method = made["subwords"]
         return Preparation(dict(sides), options, subwords.POST_PROCESS[method], method)
     except (ValueError, LookupError, TypeError) as error:
-        raise UserError(f"{note}: damaged, or not of data-prep; prepare the data anew") from error
+        raise UserError(f"{note}: damaged, or not by data-prep; prepare the data again") from error
 
 
 def subwords_of(dictionary: Path) -> str | None:
@@ -76,11 +76,11 @@ class Side(NamedTuple):
     model: Path
 
     def tokenise(self) -> Callable[[str], str]:
-        """Return the function from plain text to tokens."""
+        """Return a function that splits plain text into tokens."""
         return make_tokeniser(self.moses, **self.made.tokeniser)
 
     def words(self) -> Callable[[str], list[str]]:
-        """Return the function from plain text to its tokens, with the text's own case."""
+        """Return a function that splits plain text into tokens without lowercasing or escapes."""
         tokenise = make_tokeniser(self.moses, **{**self.made.tokeniser, "lowercase": False})
         return lambda line: self.unescape(tokenise(line).split())
 
@@ -94,11 +94,11 @@ class Side(NamedTuple):
         return ["-" if token == "@-@" else plain(token) for token in tokens]
 
     def detokenise(self) -> Callable[[str], str]:
-        """Return the function from tokens to plain text."""
+        """Return a function that joins tokens to plain text."""
         return make_detokeniser(self.moses, self.made.tokeniser["tokeniser"])
 
     def encode(self) -> Callable[[str], str]:
-        """Return the function from plain text to subwords."""
+        """Return a function that splits plain text into subwords."""
         tokenise, segment = self.tokenise(), subwords.make_segmenter(self.made.method, self.model)
         return lambda line: segment(tokenise(line))
 
@@ -108,11 +108,13 @@ def read_side(data: str | Path, language: str) -> Side:
     made, note = preparation(Path(data)), Path(data, "corpus.json")
     if not made.method:
         raise UserError(
-            f"{note}: no such file; plain text is for data that data-prep/ made, "
-            "other text goes through its own tokeniser and fairseq-interactive"
+            f"{note}: no such file; plain text needs data made by data-prep/. For other data, "
+            "tokenise the text and use fairseq-interactive"
         )
     if language not in made.languages:
-        raise UserError(f"{note}: is of {' and '.join(made.languages)}, not of {language}")
+        raise UserError(
+            f"{note}: is of {' and '.join(made.languages)}, not {language}; give other data"
+        )
     joint = note.absolute().parent.parent / "bpe" / subwords.MODEL_FILE[made.method]
     models = [joint, joint.with_name(f"{joint.name}.{language}")]
     model = next((path for path in models if path.is_file()), None)

@@ -1,4 +1,4 @@
-"""Probing tasks of Conneau et al. 2018 (SentEval), ten sentence classification tasks.
+"""Prepares the probing tasks of Conneau et al. 2018 (SentEval), ten sentence classification tasks.
 
 ``python -m diverse_mha.corpora.probing read|binarise ...``. A published file has an example on each
 line: ``split TAB label TAB sentence``. The split is ``tr``, ``va`` or ``te``; text is tokenised.
@@ -26,7 +26,7 @@ def parse_example(line: str) -> tuple[str, str, str]:
         raise ValueError("expected SPLIT, LABEL and SENTENCE between tabs; SPLIT is tr, va or te")
     split, label, sentence = fields
     if len(label.split()) != 1:
-        raise ValueError(f"label {label!r}; a label is one word")
+        raise ValueError(f"label {label!r}: must be one word")
     if not sentence.split():
         raise ValueError("the sentence is empty")
     if marks := MARKS.intersection(sentence.split()):

@@ -23,17 +23,17 @@ def check(folder: Path, expected: dict[str, int | None]) -> str:
             if not MARKS.isdisjoint(words):
                 raise UserError(
                     f"the {split} text has {next(filter(MARKS.__contains__, words))} in line "
-                    f"{number:,}, a mark of fairseq's, which ends lines itself; take it out"
+                    f"{number:,}, a special token that fairseq adds itself; remove it"
                 )
             lines[split] = number
             tokens[split] += len(words) + 1
         if expected[split] not in (None, tokens[split]):
             raise UserError(
                 f"the {split} text has {tokens[split]:,} tokens, expected {expected[split]:,}: "
-                "not the published one; fetch it again"
+                "it is not the published text; fetch it again"
             )
     sizes = ", ".join(f"{count:,} {split}" for split, count in lines.items())
-    return f"{sizes} lines; {tokens['train']:,} train tokens, line ends included"
+    return f"{sizes} lines; {tokens['train']:,} train tokens, including line ends"
 
 
 def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
@@ -45,7 +45,7 @@ def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
         "corpus": corpus,
         "kind": "language model",
         "min_count": min_count,
-        # shares, words that are <unk> in the text included
+        # Split -> share of unknown words, including those that are <unk> in the text itself.
         "unknown_words": {split: share_outside(known, raw / f"{split}.txt") for split in SPLITS},
     }
     write_json(folder / "corpus.json", made)
@@ -54,7 +54,7 @@ def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
 
 
 def share_outside(known: set[str], path: Path) -> float:
-    """Return the share of unknown words in a text."""
+    """Return the share of a text's words that are not in ``known``."""
     total = outside = 0
     for line in read_lines(path):
         words = line.split()

@@ -14,7 +14,7 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora.running_text import SPLITS, share_outside
 from diverse_mha.corpora.text import filter_cli, read_lines
 
-# Values of fairseq-generate's --post-process.
+# Kind of subwords -> value of fairseq-generate's --post-process.
 POST_PROCESS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"}
 MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
 
@@ -66,7 +66,7 @@ def _processor(model: Path):
 def dictionary(model: Path, vocabularies: Sequence[Path]) -> Iterator[str]:
     """Yield the lines of a fairseq dictionary with all pieces of a model and their counts.
 
-    With all pieces, other text than the training text has no unknown pieces.
+    As it has all pieces, text other than the training text has no unknown pieces.
     """
     processor, counts = _processor(model), Counter()
     for path in vocabularies:
@@ -87,7 +87,8 @@ def dictionary(model: Path, vocabularies: Sequence[Path]) -> Iterator[str]:
 def unknown_tokens(folder: Path, dictionaries: Sequence[Path]) -> str:
     """Return a message with the share of unknown tokens of each language's training text.
 
-    ``folder`` has the segmented splits. Shares from 1 % give a warning on standard error.
+    ``folder`` has the segmented splits. For a share of 1 % or more, a warning is printed on
+    standard error.
     """
     shares = []
     for path in dictionaries:
@@ -98,15 +99,15 @@ def unknown_tokens(folder: Path, dictionaries: Sequence[Path]) -> str:
             shares += [f"{share:.2%} of {language}"] if split == "train" else []
             if share >= 0.01:
                 print(
-                    f"warning: {split}.{language}: {share:.1%} of the tokens are unknown to the "
-                    "earlier corpus, whose models cannot tell them apart",
+                    f"warning: {split}.{language}: {share:.1%} of the tokens are not in the "
+                    "dictionary of the earlier corpus; its models read them as <unk>",
                     file=sys.stderr,
                 )
     return f"unknown tokens in train: {', '.join(shares)}"
 
 
 def make_segmenter(method: str, model: Path) -> Callable[[str], str]:
-    """Return the function from a tokenised line to its subwords, joined by spaces."""
+    """Return a function that splits a tokenised line into subwords, joined by spaces."""
     if method == "sentencepiece":
         processor = _processor(model)
         return lambda line: " ".join(processor.encode(line, out_type=str))
@@ -118,9 +119,9 @@ def make_segmenter(method: str, model: Path) -> Callable[[str], str]:
 
 
 def join_subwords(subwords: Sequence[str], kind: str | None) -> str:
-    """Return the tokens that subwords spell, joined by spaces.
+    """Return the tokens that the subwords form, joined by spaces.
 
-    ``kind`` is one of the values of ``POST_PROCESS``; None leaves the subwords as they are.
+    ``kind`` is one of the values of ``POST_PROCESS``; with None, the subwords are not joined.
     """
     text = " ".join(subwords)
     if kind == "sentencepiece":

@@ -21,6 +21,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 # Chinese and Japanese.
 _ENDS = "\u037e\u0589\u05c3\u060c\u061b\u061f\u06d4\u0964\u0965\u1362\u1363"
 _ENDS += "\u3001\u3002\uff01\uff0c\uff1f"
+# Full-width punctuation, which has no spaces around it.
 _WIDE = "[\u3000-\u3003\u3008-\u301f\u30fb\u2018-\u201d\uff01-\uff0f\uff1a-\uff20\uff3b-\uff65]"
 
 Parsed = TypeVar("Parsed")
@@ -28,7 +29,7 @@ Parsed = TypeVar("Parsed")
 
 @contextlib.contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading; gzip is recognised by content and unpacked."""
+    """Context manager: open a file for reading; gzip is recognised by content and unpacked."""
     with open(path, "rb") as raw:
         opener = gzip.open if raw.read(2) == b"\x1f\x8b" else open
     try:
@@ -40,7 +41,7 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_lines(path: Path, name: str | None = None) -> Iterator[str]:
-    r"""Yield the lines of a UTF-8 file, plain or packed, without line ends and byte order mark.
+    r"""Yield the lines of a UTF-8 file, plain or gzip, without line ends and byte order mark.
 
     Only ``\n`` (or ``\r\n``) ends a line; Python's own splitting would break parallel text at other
     characters. Messages call the file by ``name``, if given.
@@ -65,7 +66,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
 
 
 def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[int, Parsed]]:
-    """Yield the number of each line, from 1, and what ``parse`` returns for it."""
+    """Yield the number of each line, from 1, and the result of ``parse`` for the line."""
     for number, line in enumerate(read_lines(path), start=1):
         try:
             parsed = parse(line)
@@ -75,9 +76,9 @@ def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[in
 
 
 def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list[list[str]]:
-    """Read parallel texts: option (such as ``--reference``) -> file.
+    """Return the lines of parallel texts; ``texts`` is option (such as ``--reference``) -> file.
 
-    Texts of options in ``blank`` may have only empty lines: a diverged model translates nothing.
+    A text whose option is in ``blank`` may have empty lines only: a diverged model's output has.
     """
     texts_read: dict[str, list[str]] = {}
     for option, path in texts.items():
@@ -90,7 +91,7 @@ def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list
         first, others = next(iter(texts_read.items()))
         if len(lines) != len(others):
             raise UserError(
-                f"{name}: {len(lines):,} lines, {first} has {len(others):,}; line n of one must "
+                f"{name}: has {len(lines):,} lines, {first} {len(others):,}; line n of one must "
                 "belong to line n of the other"
             )
     return list(texts_read.values())
@@ -119,15 +120,15 @@ def make_tokeniser(
     tokeniser: str = "moses",
     nfc: bool = True,
 ) -> Callable[[str], str]:
-    """Return a function from a sentence to its tokens, joined by spaces, by Moses' rules.
+    """Return a function that splits a sentence into tokens, joined by spaces, by Moses' rules.
 
-    Special characters are escaped (``'`` becomes ``&apos;``). Chinese ("zh") is cut into words by
+    Special characters are escaped (``'`` becomes ``&apos;``). Chinese ("zh") is split into words by
     :mod:`diverse_mha.corpora.chinese` instead.
 
     Args:
         language: Language of the rules, such as "de"; its abbreviations are not split.
-        normalise: Unify quotation marks, dashes and spaces first, and replace control
-            characters by spaces; for Chinese only the latter.
+        normalise: Unify quotation marks, dashes and spaces first (not for Chinese), and replace
+            control characters by spaces.
         aggressive: Split words at hyphens ("@-@"); ignored for Chinese.
         lowercase: Lowercase the tokens.
         straight_apostrophes: Make typographic apostrophes straight first.
@@ -170,7 +171,7 @@ def make_tokeniser(
 
 
 def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str], str]:
-    """Return a function from tokens to plain text, by Moses' rules; the identity for "none"."""
+    """Return a function that joins tokens to plain text by Moses' rules (identity for "none")."""
     if tokeniser == "none":
         return str
     from sacremoses import MosesDetokenizer
@@ -187,7 +188,7 @@ def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str],
 
 
 def filter_cli(function: Callable[[str], str]) -> None:
-    """Apply ``function`` to each line of standard input (UTF-8); the caller reports Ctrl-C."""
+    """Apply ``function`` to each line of standard input (UTF-8). Ctrl-C is left to the caller."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     source = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")
     target = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")

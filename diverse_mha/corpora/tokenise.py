@@ -10,7 +10,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--language", required=True, help="language of the rules; zh is segmented by jieba")
-    add("--tokeniser", choices=("moses", "none"), default="moses", help="none: spaces only")
+    add("--tokeniser", choices=("moses", "none"), default="moses", help="none: unify white space")
     add("--nfc", action="store_true", help="compose letters and marks first")
     add("--normalise", action="store_true", help="unify quotation marks, dashes and spaces")
     add("--straight-apostrophes", action="store_true", help="replace typographic apostrophes")

@@ -1,1 +1,1 @@
-"""Models in the forms of other programs: stock fairseq, CTranslate2, transformers."""
+"""Exports models for other programs: stock fairseq, CTranslate2, transformers."""

@@ -1,6 +1,6 @@
-"""``export --format ctranslate2``: a folder for CTranslate2, with subwords and a script.
+"""``export --format ctranslate2``: writes a folder for CTranslate2, with a translation script.
 
-CTranslate2 itself converts (``ctranslate2.converters.FairseqConverter``), from the checkpoint in
+CTranslate2's own converter (``ctranslate2.converters.FairseqConverter``) reads the checkpoint in
 stock fairseq's form.
 """
 
@@ -22,7 +22,7 @@ from diverse_mha.models.stock_form import stock_state
 def text_options(source: Side, target: Side, positions: tuple[int, int]) -> dict:
     """Return the contents of ``text.json``, the settings of ``plain_text.py``.
 
-    ``positions`` are the maximum positions of encoder and decoder, end of sentence included.
+    ``positions`` holds the maximum positions of encoder and decoder, including eos.
     """
     options = source.made.tokeniser
     if "zh" in (source.moses, target.moses) and options["tokeniser"] == "moses":
@@ -41,13 +41,13 @@ def text_options(source: Side, target: Side, positions: tuple[int, int]) -> dict
 def head_first(parameters: dict, layer: int, head: int, heads: int) -> dict:
     """Return parameters with one encoder-decoder head moved to the front of its layer.
 
-    CTranslate2 returns the attention of a layer's first heads. Outputs are equal up to rounding;
-    ``layer`` and ``head`` are from 1.
+    CTranslate2 can only return the attention of a layer's first heads. The model's outputs stay
+    equal up to rounding. ``layer`` and ``head`` are numbered from 1; ``heads`` is their number.
     """
     order = [head - 1, *(other for other in range(heads) if other != head - 1)]
     moved, prefix = dict(parameters), f"decoder.layers.{layer - 1}.encoder_attn."
     for name in (name for name in parameters if name.startswith(prefix)):
-        axis = int(name == f"{prefix}out_proj.weight")  # its heads are columns, not rows
+        axis = int(name == f"{prefix}out_proj.weight")  # whose heads are columns, not rows
         if name != f"{prefix}out_proj.bias":
             parted = parameters[name].unflatten(axis, (heads, -1))
             moved[name] = parted.index_select(axis, torch.tensor(order)).flatten(axis, axis + 1)
@@ -66,8 +66,8 @@ def convert(
 
     Args:
         path: the checkpoint, for messages.
-        state: its contents, of ``checkpoints.load_state``.
-        data: folder with the dictionaries; for translation made by data-prep.
+        state: content of the checkpoint, from ``checkpoints.load_state``.
+        data: folder with the dictionaries; for a translation model, data-prep must have made it.
         output: folder to create; ``stock.pt`` is written beside it.
         quantization: type of the parameters; None: unchanged.
         alignment: head or average whose attention CTranslate2 returns; None: the average of the

@@ -18,8 +18,8 @@ FORMATS = {
     "transformers": "a folder for Hugging Face transformers (FSMT), with a tokenizer",
 }
 
-MADE_FILE = "export.json"  # marks an exported folder
-#: Formats that accept an option.
+MADE_FILE = "export.json"  # file that marks an exported folder
+#: Option -> formats that accept it.
 _OPTIONS = {
     "data": ("ctranslate2", "transformers"),
     "quantization": ("ctranslate2",),
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  diverse-mha export runs/mine/checkpoint_best.pt stock.pt --format fairseq"
     )
-    parser.add_argument("checkpoint", help="the model, without routing and --logits")
+    parser.add_argument("checkpoint", help="the model; routing and --logits are not supported")
     parser.add_argument("output", metavar="OUT", help="the file or folder to write")
     parser.add_argument(
         "--format",
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alignment-head",
         metavar="LAYER.HEAD",
         help="ctranslate2: the head whose attention is returned, such as 2.4 or 2.average; auto: "
-        "the best on valid as for align (default: the average of the last layer)",
+        "the head that align chooses on valid (default: the average of the last layer)",
     )
 
 
@@ -108,7 +108,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
 
         hide_log()
         aligner = Aligner(load(args.checkpoint, data, cpu=True), data)
-        # CTranslate2 returns the weights of the step that predicts a word.
+        # Not shifted: CTranslate2 returns the weights of the step that predicts a word.
         row = aligner.choose("--alignment-head", args.alignment_head, shifted=False)
         alignment = aligner.candidates[row]
         summary += f", aligning by {alignment.describe()}"
@@ -129,7 +129,10 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
 
 
 def _note(state: dict) -> str:
-    """Say that removed heads come back as zeros: no format has a number of heads by layer."""
+    """Return a note that pruned heads are exported as zeros, or an empty string.
+
+    In all formats, every layer needs the same number of heads.
+    """
     from diverse_mha.models.stock_form import pruned_heads
 
-    return "; its pruned heads are zeros there" if pruned_heads(state["cfg"]) else ""
+    return "; its pruned heads are exported as zeros" if pruned_heads(state["cfg"]) else ""

@@ -1,4 +1,4 @@
-"""Tokenizers of transformers for exported models: BPE (subword-nmt) or sentencepiece."""
+"""Writes tokenizers of transformers for exported models: BPE (subword-nmt) or sentencepiece."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ def write_tokenizer(
     languages: tuple[str, str],
     words: tuple[Dictionary, ...],
 ) -> str:
-    """Write the data's tokenizer; return a remark on it for the user, or "".
+    """Write the data's tokenizer into ``folder``; return a remark for the user, or "".
 
     Raises:
         UserError: transformers has no such tokenizer.
@@ -28,7 +28,7 @@ def write_tokenizer(
         exact = source.made.tokeniser["aggressive"]
         return "" if exact else ", which splits words at hyphens; the data does not"
     if source.made.tokeniser["tokeniser"] != "none":
-        raise UserError("it has none for sentencepiece behind Moses' tokeniser")
+        raise UserError("transformers has none for sentencepiece after Moses' tokeniser")
     if source.model != target.model or words[0].symbols != words[1].symbols:
         raise UserError("source and target have separate dictionaries")
     _write_sentencepiece(folder, source, words[0])
@@ -74,7 +74,8 @@ def _write_bpe(
 def _merges(model: Path, vocabulary: dict[str, int]) -> list[tuple[str, str]]:
     """Return the merges of a sentencepiece BPE model in order.
 
-    sentencepiece joins the pair whose piece has the best score, whatever its two parts.
+    sentencepiece merges the two neighbours whose joint piece has the best score. So every split of
+    a piece into two pieces is a merge.
     """
     from sentencepiece import SentencePieceProcessor
 

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 
 
 def encoder(made: dict):
-    """Return the function from a line to its subwords."""
+    """Return a function that splits a line into subwords, as in the model's data."""
     if made["method"] == "bpe":
         from subword_nmt.apply_bpe import BPE
 
@@ -50,7 +50,7 @@ def encoder(made: dict):
 
 
 def decoder(made: dict):
-    """Return the function from subwords to a line."""
+    """Return a function that joins subwords to a line of plain text."""
     if made["tokeniser"] == "moses":
         from sacremoses import MosesDetokenizer
 
@@ -75,8 +75,8 @@ def main() -> None:
     tokenised, decode = [*map(encoder(made), lines)], decoder(made)
     for number, line in enumerate(tokenised, 1):
         if len(line) > made["longest_source"]:
-            at_most = f"{len(line)} subwords, at most {made['longest_source']}"
-            sys.exit(f"line {number}: {at_most}; split it")
+            at_most = f"but the model reads at most {made['longest_source']}"
+            sys.exit(f"line {number}: {len(line)} subwords, {at_most}; split it")
     translations = ctranslate2.Translator(str(HERE)).translate_batch(
         tokenised,
         beam_size=5,

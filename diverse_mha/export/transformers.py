@@ -1,7 +1,7 @@
-"""``export --format transformers``: a folder for Hugging Face transformers.
+"""``export --format transformers``: writes a folder for Hugging Face transformers.
 
-FSMT is its class for fairseq's Transformer. Parameters keep fairseq's names, with the prefix
-``model.``.
+FSMT is the class of transformers for fairseq's Transformer. Parameters keep fairseq's names, with
+the prefix ``model.``.
 """
 
 from argparse import Namespace
@@ -17,7 +17,7 @@ from diverse_mha.corpora.prepared import Side, read_side
 from diverse_mha.export.fast_tokenizer import write_tokenizer, write_vocabulary
 from diverse_mha.models.stock_form import stock_state
 
-# Options with the only value that FSMT supports.
+# Option -> the only value that FSMT supports.
 _ONLY = {
     "encoder_normalize_before": False,
     "decoder_normalize_before": False,
@@ -30,12 +30,12 @@ _ONLY = {
 }
 _WIDTHS = ("decoder_embed_dim", "decoder_input_dim", "decoder_output_dim")
 _ACTIVATIONS = ("relu", "gelu", "tanh", "linear", "gelu_new", "silu")
-_NOT_PARAMETERS = ("version", "_float_tensor")  # buffers, by the last part of their names
+_NOT_PARAMETERS = ("version", "_float_tensor")  # last part of the names of buffers
 
 
 def _check(path: str, args: Namespace) -> None:
     if args.task != "translation":
-        raise UserError(f"{path}: a language model; --format transformers is for translation")
+        raise UserError(f"{path}: is a language model; --format transformers needs translation")
     given = {name: getattr(args, name, None) or value for name, value in _ONLY.items()}
     differing = [name for name, value in _ONLY.items() if given[name] != value]
     differing += [name for name in _WIDTHS if getattr(args, name) != args.encoder_embed_dim]
@@ -43,7 +43,7 @@ def _check(path: str, args: Namespace) -> None:
     if differing:
         name = differing[0]
         raise UserError(
-            f"{path}: {flag(name)} {getattr(args, name)}: FSMT of transformers has no such model; "
+            f"{path}: {flag(name)} {getattr(args, name)}: not supported by FSMT of transformers; "
             "use --format ctranslate2 or fairseq"
         )
 
@@ -88,7 +88,7 @@ def build(path: str, args: Namespace, parameters: dict, sizes: tuple[int, int]):
     missing, unknown = model.load_state_dict(state, strict=False)
     missing = [name for name in missing if not name.endswith("embed_positions.weight")]
     if missing or unknown:
-        raise UserError(f"{path}: parameter {(missing + unknown)[0]}: not of FSMT's model")
+        raise UserError(f"{path}: parameter {(missing + unknown)[0]} does not fit FSMT's model")
     for side in (model.model.encoder, model.model.decoder):
         positions = side.embed_positions
         positions.make_weight(*positions.weight.shape, positions.padding_idx)
@@ -103,7 +103,7 @@ def convert(path: str, state: dict, data: str, output: Path) -> str:
 
     Args:
         path: the checkpoint, for messages.
-        state: its contents, of ``checkpoints.load_state``.
+        state: content of the checkpoint, from ``checkpoints.load_state``.
         data: folder with the dictionaries.
         output: folder to create.
 

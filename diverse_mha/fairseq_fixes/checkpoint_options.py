@@ -87,8 +87,9 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
             if _registered(group, name) is None:
                 known = ", ".join(ALLOWED.get(group) or sorted(REGISTRIES[group]["registry"]))
                 raise UserError(
-                    f"{path}: its option {option} {shorten(name)}: refused; allowed are {known}, "
-                    f"and each {group} that this package or your own code (--user-dir) registers"
+                    f"{path}: its option {option} {shorten(name)}: a checkpoint may only name "
+                    f"{known}, and each {group} that this package or your own code (--user-dir) "
+                    "registers; refused"
                 )
     for group in FILES:
         _forget(options if flat else options.get(group), group, given)

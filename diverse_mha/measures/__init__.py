@@ -1,1 +1,1 @@
-"""Similarity of heads on plain tensors: CKA, SVCCA, divergence. No fairseq."""
+"""Measures on plain tensors, without fairseq: CKA, SVCCA, divergence, word alignment."""

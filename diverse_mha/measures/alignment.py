@@ -1,28 +1,29 @@
-"""Word alignments from attention, and their error rate. Needs torch alone."""
+"""Word alignments from attention, and their error rate. Needs only torch."""
 
 from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
-Links = set[tuple[int, int]]  # places of a source and a target word, from 0
+Links = set[tuple[int, int]]  # positions of a source word and a target word, from 0
 SYMMETRISATIONS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
-# Steps by target and by source word, in the order of Koehn et al.
+# Neighbours of a link as (target offset, source offset), in the order of Koehn et al.
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 def word_places(tokens: Sequence[str], subwords: str | None) -> list[int]:
     """Return the number, from 0, of the word that each token belongs to.
 
-    ``subwords`` is ``subword_nmt`` (``@@`` ends all but the last), ``sentencepiece`` (``▁`` begins
-    the first) or None if tokens are words. A last ``▁`` belongs to no word, -1.
+    ``subwords`` is ``subword_nmt`` (all subwords of a word but the last end with ``@@``),
+    ``sentencepiece`` (the first subword of a word starts with ``▁``) or None (tokens are words).
+    A lone ``▁`` at the end belongs to no word and has the number -1.
     """
     places: list[int] = []
     word, begins = -1, True
     for token in tokens:
         if subwords == "sentencepiece":
             begins = begins or token.startswith("\u2581")
-            if not token.strip("\u2581"):  # of the next word
+            if not token.strip("\u2581"):  # a lone ▁ belongs to the next word
                 places.append(word + 1)
                 begins = True
                 continue
@@ -33,7 +34,7 @@ def word_places(tokens: Sequence[str], subwords: str | None) -> list[int]:
 
 
 def merge_subwords(tokens: Sequence[str], places: Sequence[int], subwords: str | None) -> list[str]:
-    """Return the words of tokens; ``places`` are those of :func:`word_places`."""
+    """Return the words that tokens form; ``places`` is the result of :func:`word_places`."""
     words = [""] * (max(places, default=-1) + 1)
     for token, place in zip(tokens, places, strict=True):
         if subwords == "subword_nmt":
@@ -46,12 +47,13 @@ def merge_subwords(tokens: Sequence[str], places: Sequence[int], subwords: str |
 def best_sources(weights: Tensor, sources: Sequence[int], targets: Sequence[int]) -> Tensor:
     """Return the source word that every target word attends to most, (..., target words).
 
-    Weights are summed over the tokens of a source word and averaged over those of a target word.
+    Weights are summed over the tokens of a source word and averaged over the tokens of a target
+    word.
 
     Args:
         weights: (..., T, S), attention of the queries that predict the target's tokens.
-        sources: word of each of the S source tokens; -1 for a token of no word.
-        targets: word of each of the T target tokens.
+        sources: number of the word that each of the S source tokens belongs to; -1: no word.
+        targets: number of the word that each of the T target tokens belongs to.
     """
     to_words = [
         torch.tensor([[float(at == word) for at in places] for word in range(max(places) + 1)])
@@ -82,15 +84,16 @@ def alignment_error(
 def consistency(sources: Tensor, targets: Tensor) -> float:
     """Return how often another link of a source word leads to the same target word, in [0, 1].
 
-    The mean, over links of a source word s and a target word t, of p(t|s) without the link itself::
+    It is the mean of p(t|s) over all links of a source word s to a target word t. The link itself
+    is not counted::
 
         (count(s, t) - 1) / count(s)
 
-    Links to one place in every sentence, such as its end, have hardly more than chance.
+    A head that always links to the same position, such as the last, scores hardly above chance.
 
     Args:
-        sources: (N,), the number of the source word's type, by link.
-        targets: (N,), the number of the target word's type, from 0.
+        sources: (N,), for each link, the number of the source word's type.
+        targets: (N,), for each link, the number of the target word's type, from 0.
     """
     if not len(targets):
         return 0.0
@@ -99,7 +102,7 @@ def consistency(sources: Tensor, targets: Tensor) -> float:
 
 
 def _count(values: Tensor) -> Tensor:
-    """Return how often each value occurs, in the place of each."""
+    """Return, for each element of ``values``, how often its value occurs."""
     _, places, counts = values.unique(return_inverse=True, return_counts=True)
     return counts[places].double()
 
@@ -107,7 +110,8 @@ def _count(values: Tensor) -> Tensor:
 def agreement(choices: Tensor) -> Tensor:
     """Return how often each alignment agrees with the others on average, (K,) in [0, 1].
 
-    The highest has minimum Bayes risk if all are equally likely (Kumar and Byrne 2002).
+    The alignment with the highest agreement has minimum Bayes risk if all alignments are equally
+    likely (Kumar and Byrne 2002).
 
     Args:
         choices: (K, N), the source word that each alignment chooses for each target word.
@@ -119,14 +123,15 @@ def agreement(choices: Tensor) -> Tensor:
 def symmetrise(forward: Links, backward: Links, method: str) -> Links:
     """Join the alignments of both directions by one of ``SYMMETRISATIONS`` (Koehn et al. 2003).
 
-    ``grow-diag`` begins with the intersection and adds neighbouring links of the union whose source
-    or target word has no link yet. ``final`` then adds such links of ``forward``, then of
-    ``backward``, neighbours or not; ``final-and`` only those whose words have both no link.
+    ``grow-diag`` starts with the intersection. It adds links of the union that are next to a chosen
+    link, if their source word or their target word has no link yet. ``final`` then does the same
+    with the links of ``forward`` and of ``backward`` that are not next to a chosen link.
+    ``final-and`` adds them only if both of their words have no link yet.
 
     Args:
-        forward: a source word for each target word, from the model of this direction.
-        backward: a target word for each source word, from the model of the other direction.
-        method: the name.
+        forward: links with a source word for each target word, from the forward model.
+        backward: links with a target word for each source word, from the reverse model.
+        method: one of ``SYMMETRISATIONS``.
     """
     union = forward | backward
     if method == "union":
@@ -149,12 +154,12 @@ def _by_target(link: tuple[int, int]) -> tuple[int, int]:
 
 
 def _unaligned(link: tuple[int, int], links: Links) -> tuple[bool, bool]:
-    """Say of the source and the target word of a link whether they have none."""
+    """Return (True if the source word of a link has no link, the same for the target word)."""
     return tuple(all(link[side] != other[side] for other in links) for side in (0, 1))
 
 
 def _grow(links: Links, union: Links) -> None:
-    """Add to links, sweep by sweep in the order of target words, neighbours in the union."""
+    """Add the neighbours of ``links`` that are in ``union``, in place, until there are no more."""
     places = sorted(union, key=_by_target)
     size = -1
     while size < len(links):

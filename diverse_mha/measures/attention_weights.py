@@ -1,4 +1,4 @@
-"""Measures of attention weights: Jensen-Shannon divergence of heads, and how sharp they are."""
+"""Measures of attention weights: Jensen-Shannon divergence between heads, entropy, sharpness."""
 
 import math
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from torch import Tensor
 from diverse_mha.attention.head_tensors import check_head_tensor, check_padding_mask, compute_dtype
 
 REDUCTIONS = ("sentence", "row")
-CHUNK = 2**20  # elements of mixtures at once
-SHARP = 0.95  # a row with a larger weight counts as sharp
+CHUNK = 2**20  # elements of (p + q) / 2 that are in memory at once
+SHARP = 0.95  # the attention of a query is sharp if its largest weight is above this
 
 
 class Sharpness(NamedTuple):
-    """Sharpness of each head, over the real queries."""
+    """Sharpness of each head, over all queries that are not padding."""
 
     entropy: Tensor  # (H,) float64, nats, 0 to the logarithm of the number of keys
     sharp: Tensor  # (H,) float64, 0 to 1: share of queries with a weight above SHARP
@@ -26,7 +26,7 @@ def jensen_shannon(
     key_padding_mask: Tensor | None = None,
     reduction: str = "sentence",
 ) -> Tensor:
-    """Jensen-Shannon divergence of all pairs of heads (Zheng et al. 2021, section 5).
+    """Return the Jensen-Shannon divergence of all pairs of heads (Zheng et al. 2021, section 5).
 
     For the distributions p, q of two heads at one query, with H the entropy::
 
@@ -40,7 +40,7 @@ def jensen_shannon(
             mean over the real queries, in [0, ln 2].
 
     Returns:
-        (H, H) float64, symmetric, diagonal 0, in nats; higher = heads look at different places.
+        (H, H) float64, symmetric, diagonal 0, in nats; higher = heads attend to other positions.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction {reduction!r}: choose from {REDUCTIONS}")
@@ -53,7 +53,7 @@ def attention_entropy(
     query_padding_mask: Tensor | None = None,
     key_padding_mask: Tensor | None = None,
 ) -> Sharpness:
-    """Mean entropy -sum_s p_s ln p_s of each head's attention, and its share of sharp rows.
+    """Return each head's mean entropy -sum_s p_s ln p_s, and its share of sharp queries.
 
     Args:
         weights: (B, H, T, S), attention weights after the softmax, before dropout.
@@ -71,7 +71,8 @@ def divergence_sums(
     """Sum the divergences over the real queries of a batch.
 
     Returns:
-        (H, H) float64 in nats, the number of real queries, and of sentences that have one.
+        The sums, (H, H) float64 in nats; the number of real queries; the number of sentences that
+        have a real query.
     """
     rows, sentence = _real_rows(weights, query_padding_mask, key_padding_mask)
     num_heads, src_len = rows.shape[1:]
@@ -81,7 +82,7 @@ def divergence_sums(
         for i in range(num_heads - 1):
             mixed = torch.special.entr((p[:, i + 1 :] + p[:, i : i + 1]) / 2).sum(dim=-1)
             divergence = mixed - (entropy[:, i + 1 :] + entropy[:, i : i + 1]) / 2
-            divergence = divergence.clamp(0.0, math.log(2))  # rounding
+            divergence = divergence.clamp(0.0, math.log(2))  # rounding may exceed the bounds
             total[i, i + 1 :] += divergence.sum(dim=0, dtype=torch.float64)
     return total + total.T, len(rows), int(sentence.unique().numel())
 
@@ -90,7 +91,7 @@ def divergence_sums(
 def entropy_sums(
     weights: Tensor, query_padding_mask: Tensor | None, key_padding_mask: Tensor | None
 ) -> tuple[Tensor, Tensor, int]:
-    """Sum entropies (H,) and sharp rows (H,) over a batch's real queries, and count these."""
+    """Return a batch's sum of entropies (H,), number of sharp queries (H,) and real queries."""
     p, _ = _real_rows(weights, query_padding_mask, key_padding_mask)
     entropy, sharp = torch.special.entr(p).sum(dim=-1), p.amax(dim=-1) > SHARP  # (rows, H)
     return entropy.sum(dim=0, dtype=torch.float64), sharp.sum(dim=0, dtype=torch.float64), len(p)
@@ -99,7 +100,7 @@ def entropy_sums(
 def _real_rows(
     weights: Tensor, query_padding_mask: Tensor | None, key_padding_mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the rows of real queries (N, H, S), without padded keys, and their sentences (N,)."""
+    """Return the weights of real queries (N, H, S), 0 for padded keys, and their sentences (N,)."""
     check_head_tensor("weights", weights, "(B, H, T, S)")
     bsz, _, tgt_len, src_len = weights.shape
     check_padding_mask("query_padding_mask", query_padding_mask, (bsz, tgt_len))

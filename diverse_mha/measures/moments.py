@@ -8,7 +8,7 @@ BLOCK = 64  # columns; only blocks on and above the diagonal are computed
 
 
 class Moments:
-    """Accumulates count, mean and scatter sum_t (x_t - mean)(x_t - mean)^T.
+    """Accumulates the count, the mean and the scatter matrix sum_t (x_t - mean)(x_t - mean)^T.
 
     Chan, Golub and LeVeque 1983: each chunk is centred on its own mean, then merged::
 
@@ -16,7 +16,7 @@ class Moments:
         mean = mean_a + delta n_b / n
         scatter = scatter_a + scatter_b + delta delta^T n_a n_b / n
 
-    All in float64, so order and batches matter by rounding only.
+    Everything is computed in float64, so the order and size of batches only change rounding.
 
     Attributes:
         count: number of vectors so far.
@@ -60,7 +60,7 @@ class Moments:
     def scatter(self) -> Tensor:
         """Return the scatter matrix: (d, d) float64, symmetric.
 
-        It is 0 for a coordinate that varies by no more than rounding at the size of its mean.
+        Its entries are 0 for a coordinate that varies by no more than the rounding of its mean.
         """
         upper = self._upper.triu()
         scatter = upper + upper.triu(1).T
@@ -72,7 +72,8 @@ class Moments:
 def resolution(dtype: torch.dtype) -> float:
     """Return the relative size of rounding in vectors of a dtype.
 
-    In full precision a sum of weights over a long sentence is rounded more than once.
+    It is 4 eps for float32 and float64, where a weighted sum over a long sentence is rounded more
+    than once.
     """
     times = 4 if dtype in (torch.float32, torch.float64) else 1
     return times * torch.finfo(dtype).eps

@@ -7,36 +7,36 @@ from torch import Tensor
 
 from diverse_mha.measures.moments import Moments
 
-THRESHOLD = 0.99
-TOP_SHARE = 0.98  # of the coefficients' sum, as in the code of Raghu et al.
-FEWEST = 3  # positions; CKA of two is 1 whatever the data
-RANK_TOLERANCE = 1e-12  # of the largest eigenvalue: rounding of float64
+THRESHOLD = 0.99  # share of the variance that SVCCA keeps
+TOP_SHARE = 0.98  # share of the coefficients' sum, as in the code of Raghu et al.
+FEWEST = 3  # minimum number of positions; with two, CKA is always 1
+RANK_TOLERANCE = 1e-12  # relative to the largest eigenvalue; smaller ones are rounding
 
 
 class Svcca(NamedTuple):
-    """Result of SVCCA, in two readings of Yun et al. 2021, section 3.2 (docs/analysis.md)."""
+    """Result of SVCCA, with both readings of Yun et al. 2021, section 3.2 (docs/analysis.md)."""
 
     mean: float  # mean canonical correlation, in [0, 1]; higher = more alike
-    coefficients: Tensor  # (k,) float64, falling; k may be 0
-    kept: tuple[int, int]  # directions of the first and second set
+    coefficients: Tensor  # (k,) float64, in descending order; k may be 0
+    kept: tuple[int, int]  # number of directions kept of x and of y
 
     @property
     def top_mean(self) -> float:
-        """Mean of the fewest leading coefficients that cover 98 % of their sum; 0 without any.
+        """Mean of the fewest leading coefficients that cover 98 % of their sum; 0 if none exist.
 
         The code of Raghu et al. 2017 returns this.
         """
         total = float(self.coefficients.sum())
         if not total:
             return 0.0
-        short = self.coefficients.cumsum(0) / total < TOP_SHARE - 1e-12  # rounding
+        short = self.coefficients.cumsum(0) / total < TOP_SHARE - 1e-12  # allows for rounding
         return float(self.coefficients[: int(short.sum()) + 1].mean())
 
 
 def cka(x: Tensor, y: Tensor) -> float:
-    """Linear centred kernel alignment of two sets of responses to the same positions.
+    """Return the linear centred kernel alignment of two sets of responses to the same positions.
 
-    Kornblith et al. 2019; Yun et al. 2021, Eq. 3-4, with the square root that their text lost::
+    Kornblith et al. 2019; Yun et al. 2021, Eq. 3-4, with the square root that their text lacks::
 
         CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L))    HSIC(K, L) = tr(K C L C) / (N - 1)^2
 
@@ -48,17 +48,18 @@ def cka(x: Tensor, y: Tensor) -> float:
         In [0, 1]; 1 = equal up to rotation, scale and shift; 0 if one side does not vary.
 
     Raises:
-        ValueError: for other shapes, fewer than three positions, or values that are not finite.
+        ValueError: for wrong shapes, fewer than three positions, or values that are not finite.
     """
     return float(cka_from_scatter(*_scatter_blocks("cka", x, y)))
 
 
 def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
-    """Singular vector canonical correlation of two sets of responses to the same positions.
+    """Return the SVCCA of two sets of responses to the same positions.
 
-    Raghu et al. 2017; Yun et al. 2021, section 3: of each centred set keep the leading principal
-    directions that cover ``threshold`` of its variance (squared singular values), then take the
-    canonical correlations between the two kept subspaces.
+    Singular vector canonical correlation analysis (Raghu et al. 2017; Yun et al. 2021, section 3)
+    centres both sets. Of each, it keeps the leading principal directions that cover ``threshold``
+    of the variance (squared singular values). The result is the canonical correlations between the
+    two kept subspaces.
 
     Args:
         x: (N, d), one row a position; any floating-point dtype; computed in float64.
@@ -66,11 +67,11 @@ def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
         threshold: share of the variance to keep, in (0, 1]; 1 keeps all above rounding.
 
     Returns:
-        The min(k, k') coefficients and their means. A side that does not vary keeps nothing.
+        The min(k, k') coefficients and their means. A side that does not vary keeps no direction.
 
     Raises:
-        ValueError: for other shapes or values, or too few positions: with k + k' > N - 1 some
-            coefficients are 1 whatever the data.
+        ValueError: for wrong shapes or values, or too few positions: with k + k' > N - 1, some
+            coefficients are 1 for any data.
     """
     check_threshold(threshold)
     xx, xy, yy = _scatter_blocks("svcca", x, y)
@@ -92,8 +93,8 @@ def check_threshold(threshold: float) -> None:
 
 
 def cka_from_scatter(xx: Tensor, xy: Tensor, yy: Tensor) -> Tensor:
-    """Linear CKA from the blocks X^T C X, X^T C Y, Y^T C Y; leading dimensions are kept."""
-    # Even powers of 2 change no bit, and keep squares of large and small values finite.
+    """Return linear CKA from the blocks X^T C X, X^T C Y, Y^T C Y; further dimensions are kept."""
+    # Scaling by powers of 2 is exact. It keeps squares of very large and small values finite.
     x_scale, y_scale = (
         (torch.frexp(block.diagonal(dim1=-2, dim2=-1).amax(-1)).exponent // 2)[..., None, None]
         for block in (xx, yy)
@@ -106,7 +107,7 @@ def cka_from_scatter(xx: Tensor, xy: Tensor, yy: Tensor) -> Tensor:
 
 
 def kept_directions(scatter: Tensor, threshold: float) -> Tensor:
-    """Whitened leading principal directions of a (d, d) scatter matrix.
+    """Return the whitened leading principal directions of a (d, d) scatter matrix.
 
     Returns:
         (d, k): eigenvectors divided by the square root of their eigenvalue, the fewest that cover
@@ -118,13 +119,20 @@ def kept_directions(scatter: Tensor, threshold: float) -> Tensor:
     if values[0] <= 0:
         return vectors[:, :0]
     share = values[:real].cumsum(0) / values[:real].sum()
-    # The cumulated share may end a rounding error below 1.
+    # Because of rounding, the cumulated share may end slightly below 1.
     kept = min(int((share < threshold - 1e-15 * real).sum()) + 1, real)
     return vectors[:, :kept] / values[:kept].sqrt()
 
 
 def svcca_from_scatter(x_kept: Tensor, xy: Tensor, y_kept: Tensor, count: int) -> Svcca | None:
-    """Canonical correlations of two :func:`kept_directions`; None with too few positions."""
+    """Return the canonical correlations; None if there are too few positions.
+
+    Args:
+        x_kept: result of :func:`kept_directions` for X.
+        xy: scatter block X^T C Y.
+        y_kept: result of :func:`kept_directions` for Y.
+        count: number of positions.
+    """
     kept = (x_kept.size(1), y_kept.size(1))
     if count < 2 or sum(kept) > count - 1:
         return None
@@ -135,7 +143,7 @@ def svcca_from_scatter(x_kept: Tensor, xy: Tensor, y_kept: Tensor, count: int) -
 
 
 def _scatter_blocks(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the blocks X^T C X, X^T C Y, Y^T C Y."""
+    """Check both sides; return the blocks X^T C X, X^T C Y, Y^T C Y. ``name`` is for messages."""
     for side in (x, y):
         if side.dim() != 2 or not side.is_floating_point() or side.size(1) == 0:
             raise ValueError(

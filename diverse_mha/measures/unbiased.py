@@ -1,4 +1,4 @@
-"""Unbiased CKA, and the norms of head outputs that it needs beside the moments."""
+"""Unbiased CKA, and the norms of head outputs that it needs in addition to the moments."""
 
 import math
 
@@ -11,11 +11,16 @@ from diverse_mha.measures.moments import Moments
 class NormMoments:
     """Accumulates sum_t |x_t - mean|^2 |y_t - mean|^2 of every pair of heads.
 
-    With u = x - r for a fixed r, d = mean - r, and a = |u|^2 - 2 u.d + |d|^2, the sums of
-    |u|^2 |u'|^2, |u|^2 u' and u u' suffice to take the mean in at the end.
+    The mean is only known at the end, so the sums use a fixed reference r instead. With u = x - r
+    and d = mean - r::
+
+        |x - mean|^2 = |u|^2 - 2 u.d + |d|^2
+
+    The result follows from d and the sums of |u|^2 |u'|^2, |u|^2 u' and u u', where u' belongs to
+    the other head.
 
     Args:
-        num_heads: H.
+        num_heads: number of heads H.
     """
 
     def __init__(self, num_heads: int):
@@ -37,11 +42,11 @@ class NormMoments:
         self._third = self._third + norms.T @ x
 
     def result(self, moments: Moments) -> Tensor:
-        """Return the sums about the mean of all rows: (H, H) float64."""
+        """Return the sums, centred on the mean of all rows: (H, H) float64."""
         shift = moments.mean - self._reference
         by_head = shift.view(self.num_heads, -1)
         outer = torch.outer(shift, shift) * moments.count
-        second = moments.scatter() + outer  # of u u'
+        second = moments.scatter() + outer  # sums of u u'
         scaled = torch.block_diag(*by_head.unsqueeze(2))  # (H * D, H)
         norms = second.diagonal().view(self.num_heads, -1).sum(dim=1)  # sums of |u|^2
         length = by_head.square().sum(dim=1)  # |d|^2
@@ -58,7 +63,7 @@ class NormMoments:
 
 
 def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
-    """Linear CKA of every pair of heads by unbiased estimates of HSIC.
+    """Return the linear CKA of every pair of heads, from unbiased estimates of HSIC.
 
     Song et al. 2012, Eq. 5 (HSIC_1), for linear kernels of centred X and Y of n rows::
 
@@ -71,8 +76,8 @@ def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
         count: n, at least 4.
 
     Returns:
-        (H, H), about 0 for independent heads, 1 on the diagonal; may be negative. 0 where a head's
-        own estimate is not positive.
+        (H, H), about 0 for independent heads, 1 on the diagonal; may be negative. It is 0 if the
+        HSIC of a head with itself is not positive.
     """
     trace = blocks.diagonal(dim1=0, dim2=1).diagonal(dim1=0, dim2=1).sum(dim=1)  # (H,)
     hsic = blocks.square().sum(dim=(2, 3)) - norms * count / (count - 2)
@@ -84,16 +89,16 @@ def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
 
 
 def positions_needed(biased: float, unbiased: float, count: int, most: float = 0.02) -> int:
-    """Return the number of positions that bring the bias of CKA down to ``most``.
+    """Return the number of positions that reduce the bias of CKA to ``most``.
 
-    Heads of effective width d and unbiased CKA u have at n positions the bias
-    (1 - u) d / (n + d), as measured for :func:`unbiased_cka` of random heads.
+    For heads of effective width d and unbiased CKA u, the bias at n positions is
+    (1 - u) d / (n + d). This was measured on random heads, against :func:`unbiased_cka`.
 
     Args:
-        biased: CKA, more than ``unbiased`` and less than 1.
-        unbiased: the same by unbiased estimates.
-        count: n, number of positions that both were measured on.
-        most: the bias to reach.
+        biased: CKA with its bias, more than ``unbiased`` and less than 1.
+        unbiased: unbiased CKA of the same heads.
+        count: n, the number of positions on which both were measured.
+        most: the largest permitted bias.
     """
     width = count * (biased - unbiased) / (1 - biased)  # d
     return math.ceil(max(width * ((1 - unbiased) / most - 1), count))

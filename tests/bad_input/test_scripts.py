@@ -47,7 +47,7 @@ CORPORA = [
     Row("logic-operators", "logic --out save --train-operators 13", "--train-operators 13",
         "at most 12"),
     Row("logic-lacks", "logic --out save --from own", "own lacks train1", "add them"),
-    Row("logic-line", "logic --out save --from logic", "logic/train1:1", "is no relation"),
+    Row("logic-line", "logic --out save --from logic", "logic/train1:1", "expected RELATION"),
     Row("probing-task", "probing --out save --tasks depht", "depht", "depth"),
     Row("probing-file", "probing --out save --from own --tasks tree_depth", "own", "put"),
 ]  # fmt: skip

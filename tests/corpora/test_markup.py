@@ -36,5 +36,5 @@ def test_segments_are_extracted():
 
 @pytest.mark.parametrize("text, counts", [("no mark-up", "0 .* 0"), ("<seg id=1>a", "1 .* 0")])
 def test_incomplete_segments_are_refused(text, counts):
-    with pytest.raises(ValueError, match=f"{counts.split(' .* ')[0]} <seg> elements begin and"):
+    with pytest.raises(ValueError, match=f"{counts.split(' .* ')[0]} <seg> elements begin, but"):
         list(segments([text]))

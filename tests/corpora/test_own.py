@@ -106,7 +106,7 @@ def test_lines_longer_than_a_model_reads_are_reported(text, tmp_path):
         (["--source", "x/y"], "--source 'x/y' is no language's code; give one, as in de"),
         (["--subwords", "bpe"], "--subwords bpe needs tokens; add --tokeniser moses"),
         (["--like", "x", "--lowercase"], "--lowercase: --like decides it; leave it out"),
-        (["--like", "x"], "--like x: no prepared corpus; give a folder with bin/"),
+        (["--like", "x"], "--like x: not a prepared corpus; give a folder with bin/"),
         (["--max-ratio", "0.5"], "--max-ratio: 0.5 is not a number from 1 to 1000"),
         (["--merges", "9"], "cannot learn them: every character needs a piece; give 31 or more"),
         (["--out", "o:12"], "--out: o:12 contains a colon, which separates folders in fairseq"),

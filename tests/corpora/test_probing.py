@@ -54,7 +54,7 @@ def test_published_file_is_binarised(tmp_path):
     [
         (2, "tr\tO a b", "expected SPLIT, LABEL and SENTENCE between tabs; SPLIT is tr, va or te"),
         (3, "dev\tO\ta", "expected SPLIT, LABEL and SENTENCE"),
-        (1, "tr\t\ta", "label ''; a label is one word"),
+        (1, "tr\t\ta", "label '': must be one word"),
         (1, "tr\tO\t ", "the sentence is empty"),
         (2, "tr\tO\ta <pad> </s> b", "the sentence has </s>, fairseq's special token; remove it"),
         (5, "te\tX\ta", "label 'X' does not occur in training"),

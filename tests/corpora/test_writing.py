@@ -78,7 +78,7 @@ def test_moses_is_refused_for_languages_whose_words_it_splits(script, tmp_path):
     if script in WHOLE_IN_MOSES:
         check_moses(text, WHOLE_IN_MOSES[script])
     else:
-        with pytest.raises(UserError, match="--tokeniser moses: it cuts words such as '.+' in "):
+        with pytest.raises(UserError, match="--tokeniser moses: splits words such as '.+' in "):
             check_moses(text, "xx")
 
 

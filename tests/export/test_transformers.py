@@ -135,7 +135,7 @@ def test_vocabulary_is_exported_without_a_tokenizer(pieces, tmp_path, monkeypatc
     if reason == "lacks":
         (tmp_path / "dict.de.txt").write_text("".join(lines[1:]))
     said = {
-        "tokens": "it has none for sentencepiece behind Moses' tokeniser",
+        "tokens": "transformers has none for sentencepiece after Moses' tokeniser",
         "separate": "source and target have separate dictionaries",
         "lacks": f"the dictionary lacks piece {lines[0].split()[0]} of sentencepiece's model",
     }[reason]

@@ -32,7 +32,7 @@ def test_missing_language_is_reported(tmp_path):
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config, from_checkpoint=True)
     config.source_lang = "False"  # fairseq-hydra-train reads ``no`` as False
-    with pytest.raises(ValueError, match='a language in the recipe is no, .* quote it: "no"'):
+    with pytest.raises(ValueError, match='a language in the recipe is no or .* quote it: "no"'):
         TASK_REGISTRY["exact_translation"].setup_task(config)
 
 
@@ -47,7 +47,7 @@ def test_missing_language_is_reported(tmp_path):
         (
             "exact_language_modeling",
             ["dict.de.txt", "dict.en.txt"],
-            "holds no dict.txt, but dict.de.txt, dict.en.txt; .* or --task exact_translation$",
+            "holds no dict.txt, only dict.de.txt, dict.en.txt; .* or --task exact_translation$",
         ),
     ],
 )
@@ -82,7 +82,7 @@ def test_second_part_of_a_split_and_second_folder_are_checked(tmp_path, combine)
     check_split(both, "train", combine)
     (part / "train1.bin").write_bytes(b"")
     if combine:
-        with pytest.raises(ValueError, match="two/input0/train1.bin: 0 bytes, where train1.idx"):
+        with pytest.raises(ValueError, match="two/input0/train1.bin: cut off, as it has 0 bytes and train1.idx"):
             check_split(both, "train", combine)
     else:
         check_split(both, "train", combine)
