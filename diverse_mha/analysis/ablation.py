@@ -27,12 +27,12 @@ class Site(NamedTuple):
 
     @property
     def numbers(self) -> HeadNumbers:
-        """The module's heads."""
+        """Numbers of the module's heads that are not pruned, and the total with pruned heads."""
         return HeadNumbers(self.attention.kept_heads, self.attention.all_heads)
 
 
 def sites_of(model: nn.Module) -> list[Site]:
-    """Return every attention module, by component and layer."""
+    """Return all attention modules, in the order of components and layers."""
     sites = []
     for component, side in SIDES.items():
         layers = getattr(getattr(model, side, None), "layers", ())
@@ -44,22 +44,25 @@ def sites_of(model: nn.Module) -> list[Site]:
 
 
 def head_numbers(model: nn.Module) -> dict[tuple[str, int], HeadNumbers]:
-    """Return the heads of every attention module, by component and layer."""
+    """Return (component, layer) -> heads of the attention module."""
     return {site[:2]: site.numbers for site in sites_of(model)}
 
 
 def run_model(model: nn.Module, sample: dict) -> Tensor:
-    """Run a batch: features of the decoder (B, T, C), or a classifier's scores (B, classes)."""
+    """Run a batch; return the decoder's features (B, T, C) or class scores (B, classes)."""
     if not hasattr(model, "decoder"):
-        # With head states the rows of a batch are encoded together.
+        # A classifier encodes all rows of a batch in one pass if head states are requested.
         return model(**sample["net_input"], return_head_states=("outputs",))[0]
-    # No layer has this number, so no alignment is computed.
+    # With alignment_layer=-1, which no layer has as its number, no alignment is computed.
     return model(**sample["net_input"], features_only=True, alignment_layer=-1)[0]
 
 
 @contextmanager
 def gated(site: Site, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Apply ``change`` to a module's head outputs (B, T, H, D) before the aggregation."""
+    """Context manager: apply ``change`` to a module's head outputs, before the aggregation.
+
+    Head outputs are (B, T, H, D).
+    """
 
     def hook(_, args: tuple) -> tuple:
         return _change(site, change, args)
@@ -75,7 +78,7 @@ class ActivationCache:
     """Activation cache of one batch: a head is ablated without recomputing the layers below.
 
     Attributes:
-        output: what :func:`run_model` returned.
+        output: result of :func:`run_model` without ablation.
     """
 
     def __init__(self, model: nn.Module, sample: dict):
@@ -105,10 +108,10 @@ class ActivationCache:
         self._out_proj_inputs[module] = args
 
     def ablate(self, site: Site, change: Callable[[Tensor], Tensor]) -> Tensor:
-        """Run the model with ``change`` applied to a module's head outputs (B, T, H, D).
+        """Return the model's output with ``change`` applied to a module's head outputs.
 
-        Cached results replace the layers below, the module's attention weights and, for a module of
-        the decoder, the encoder.
+        Head outputs are (B, T, H, D). The layers below, the module's attention weights and, for a
+        module of the decoder, the encoder are not computed again, but taken from the cache.
         """
         cached = {module: self._results[module] for module in self._unchanged(site)}
         merged = self._out_proj_inputs[site.attention.out_proj]
@@ -125,7 +128,8 @@ class ActivationCache:
         for other in self._sites:
             if SIDES[other.component] == side and other.number < site.number:
                 yield other.layer
-            # Self-attention comes before attention to the encoder.
+            # The first self-attention of the decoder does not depend on the encoder's heads. The
+            # self-attention in the layer of an encoder-decoder attention comes before it.
             first = other.number == (1 if side == "encoder" else site.number)
             if other.component == "decoder" and site.component != "decoder" and first:
                 yield other.attention
@@ -139,7 +143,7 @@ def _change(site: Site, change: Callable[[Tensor], Tensor], args: tuple) -> tupl
 
 @contextmanager
 def activation_checkpointing_off(model: nn.Module) -> Iterator[None]:
-    """Disable activation checkpointing, under which gates get no gradients."""
+    """Context manager: disable activation checkpointing, with which gates get no gradients."""
     layers = {site.layer for site in sites_of(model) if "forward" in vars(site.layer)}
     with _patched_forwards({layer: MethodType(type(layer).forward, layer) for layer in layers}):
         yield
@@ -147,7 +151,7 @@ def activation_checkpointing_off(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _patched_forwards(forwards: Mapping[nn.Module, Callable]) -> Iterator[None]:
-    """Patch the ``forward`` of modules, and restore it on exit."""
+    """Context manager: replace the ``forward`` of modules, and restore it on exit."""
     originals = {module: vars(module).get("forward") for module in forwards}
     try:
         for module, forward in forwards.items():
@@ -169,11 +173,11 @@ def sentence_losses(model: nn.Module, sample: dict, output: Tensor) -> tuple[Ten
     Args:
         model: a translation model, a language model, or a classifier.
         sample: fairseq's batch.
-        output: of :func:`run_model` for the batch.
+        output: result of :func:`run_model` for the batch.
 
     Returns:
-        Negative log-likelihood in nats, summed over the tokens of a sentence, and their number:
-        (B,) float64. An example of a classifier counts as one token.
+        Negative log-likelihood in nats, summed over the tokens of each sentence, and the number of
+        tokens: both (B,) float64. An example of a classifier counts as one token.
     """
     target = sample["target"]
     if not hasattr(model, "decoder"):

@@ -19,7 +19,7 @@ from diverse_mha.measures.similarity import (
 def check_same_data(
     loaded: Loaded, other: Loaded, depths: dict, other_depths: dict, selection: Selection
 ) -> None:
-    """Raise an error if two models differ in languages or the other lacks a selected component."""
+    """Raise an error if languages differ, or if ``other`` lacks a selected component."""
     directions = [
         tuple(getattr(model.task.cfg, f"{side}_lang", None) for side in ("source", "target"))
         for model in (loaded, other)
@@ -42,12 +42,12 @@ class AgainstMeter:
     def __init__(self, selection: Selection):
         self._selection = selection
         self._moments: dict[str, Moments] = {}
-        self._shape: dict[str, tuple[int, int, int]] = {}
+        self._shape: dict[str, tuple[int, int, int]] = {}  # width, heads, layers
 
     def update(
         self, states: dict[str, list[HeadStates]], other: dict[str, list[HeadStates]]
     ) -> None:
-        """Add both models' outputs of a batch."""
+        """Add the head outputs of both models for a batch."""
         for component in self._selection.components_of(states):
             outputs = real_rows(states[component][-1])
             rows = torch.cat((outputs, real_rows(other[component][-1]).to(outputs)), dim=1)
@@ -58,7 +58,7 @@ class AgainstMeter:
             self._moments[component].update(rows)
 
     def result(self) -> dict[str, Similarity]:
-        """Return the results by component; values are None with too few positions."""
+        """Return component -> similarity; values are None if there are too few positions."""
         threshold, results = self._selection.threshold, {}
         for component, moments in self._moments.items():
             width, heads, layer = self._shape[component]

@@ -47,10 +47,10 @@ from diverse_mha.evaluation.checkpoints import (
 )
 from diverse_mha.measures.similarity import THRESHOLD
 
-#: Libraries of figures and report.
+#: Libraries that the figures and the report need.
 LIBRARIES = ("matplotlib", "jinja2")
-WRITTEN = ("layers.csv", "heads.csv", "report.html")  # beside scores.json
-SENTENCES = 10  # in the report's view
+WRITTEN = ("layers.csv", "heads.csv", "report.html")  # files written beside scores.json
+SENTENCES = 10  # default number of sentences in the report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,9 +97,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_force(results)
     results.add_argument(
         "--sentences", metavar="N|FILE",
-        help="sentences that the report's view of single heads shows: the first N of the split "
-        f"(default: {SENTENCES}), or the lines of a file with the model's own translations; what "
-        "follows a tab in a line is a translation to force",
+        help="sentences that the report shows with the attention of single heads: the first N of "
+        f"the split (default: {SENTENCES}), or the lines of a file; the model translates each "
+        "line, unless a translation follows after a tab",
     )  # fmt: skip
     results.add_argument(
         "--save-heads", metavar="FILE.npz",
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     output = Path(args.output) if args.output else None
     in_folder = output is not None and output.suffix != ".json"
     selection = read_selection(args, in_folder)
-    if output is not None:  # before the analysis, which takes minutes
+    if output is not None:  # check before the analysis, which takes minutes
         (check_no_checkpoints if in_folder else check_output_file)("--output", output)
         check_replaceable(
             "--output", output / "scores.json" if in_folder else output,
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
     # Hashed before the analysis: a running training may replace a checkpoint meanwhile.
     hashes = {path: sha256_of(path) for path in paths}
     lines = read_sentences(args.sentences)
-    if args.save_heads:  # first, as a mistyped line would waste the analysis
+    if args.save_heads:  # before the analysis, as a mistyped line in FILE would waste it
         save_heads(Path(args.save_heads), models[0], lines)
         print(f"written: {args.save_heads}", file=sys.stderr)
     viewed = [HeadModel(loaded).view(lines, selection) if in_folder else [] for loaded in models]
@@ -160,13 +160,13 @@ def run(args: argparse.Namespace) -> int:
     if against:
         path = args.against
         content.against = {"name": names[-1], "checkpoint": path, "sha256": hashes[path]}
-    if in_folder:  # before printing, which raises an error on a closed pipe
+    if in_folder:  # write before printing, which raises an error on a closed pipe
         write_numbers(output, content)
     elif output is not None:
         write_json(output, to_json(content))
     try:
         print(format_tables(content), flush=True)
-    finally:  # also after a closed pipe
+    finally:  # even if the pipe was closed
         if in_folder:
             write_figures(output, content, analyses)
             print(f"wrote {output / 'report.html'}", file=sys.stderr)
@@ -183,12 +183,15 @@ def read_sentences(value: str | None) -> list[str]:
         )
     lines = [line for line in read_lines(Path(value)) if line.strip()]
     if not lines:
-        raise UserError(f"--sentences {value}: holds no sentence; give a file with one a line")
+        raise UserError(f"--sentences {value}: holds no sentence; give one sentence a line")
     return lines
 
 
 def check_heads_file(args: argparse.Namespace) -> None:
-    """Refuse ``--save-heads`` without sentences, for several models, or onto another's file."""
+    """Raise an error for ``--save-heads`` without sentences, with several models, or a wrong FILE.
+
+    An existing FILE must be one that ``--save-heads`` wrote.
+    """
     file = args.save_heads
     if file is None:
         return
@@ -197,7 +200,7 @@ def check_heads_file(args: argparse.Namespace) -> None:
     if not read_sentences(args.sentences):
         raise UserError(f"--save-heads {file}: needs sentences; give --sentences FILE")
     if len(args.checkpoints) > 1:
-        raise UserError(f"--save-heads {file}: holds one model; give one checkpoint")
+        raise UserError(f"--save-heads {file}: only holds one model; give one checkpoint")
     check_output_file("--save-heads", Path(file))
     check_replaceable(
         "--save-heads", Path(file), is_own=is_heads_file,
@@ -206,7 +209,7 @@ def check_heads_file(args: argparse.Namespace) -> None:
 
 
 def check_libraries() -> None:
-    """Raise an error if a library is missing."""
+    """Raise an error if one of ``LIBRARIES`` is missing."""
     missing = [name for name in LIBRARIES if not importlib.util.find_spec(name)]
     if missing:
         raise UserError(
@@ -216,9 +219,12 @@ def check_libraries() -> None:
 
 
 def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
-    """Check the options and return the selection; the sentence view needs ``in_folder``."""
+    """Check the options and return the selection.
+
+    It has sentences only with ``in_folder``, that is, if a report is written.
+    """
     for name in ("output", "against"):
-        if getattr(args, name) == "":  # an unset variable of the shell
+        if getattr(args, name) == "":  # probably an unset shell variable
             raise UserError(f"--{name} is empty; give a path, or leave it out")
     if args.sentences is not None and not in_folder and not args.save_heads:
         raise UserError(f"--sentences {args.sentences} has no effect without --output FOLDER")
@@ -280,7 +286,7 @@ def open_models(
 
 
 def _first_sentences(loaded: Loaded, selection: Selection) -> set[int]:
-    """Return the indices of the first sentences that are not too long for the models."""
+    """Return the indices of the first sentences of the split that are not too long."""
     dataset = loaded.task.dataset(selection.subset)
     numbers, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), loaded.longest())
     return {int(number) for number in numbers[: selection.sentences]}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from PIL import Image  # which matplotlib brings
+from PIL import Image  # Pillow is installed with matplotlib
 
 from diverse_mha.analysis.labels import COMPONENT_TITLES, file_name
 from diverse_mha.analysis.results import Component, Layer, Model
@@ -23,15 +23,15 @@ STYLE = {
     "font.size": 9,
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "axes.titlesize": 9,
-    "axes.titley": 1.0,  # fixed: automatic placement runs on every draw
+    "axes.titley": 1.0,  # fixed, because automatic placement runs on every draw
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": False,
     "text.parse_math": False,  # a model's name may contain $
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
-    "svg.hashsalt": "diverse-mha",  # deterministic files
-    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
+    "svg.hashsalt": "diverse-mha",  # makes files deterministic
+    "pdf.fonttype": 42,  # TrueType, because publishers refuse Type 3 fonts
 }
 DPI = 150
 FORMATS = ("png", "svg", "pdf")
@@ -48,12 +48,12 @@ class Plot(NamedTuple):
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of that many inches, without pyplot's global state."""
+    """Return an empty figure, with its size in inches, without pyplot's global state."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def render_plot(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes]:
-    """Render a figure in some of ``FORMATS``; the same figure gives the same bytes."""
+    """Return format -> bytes of a figure; rendering it again gives the same bytes."""
     pictures = {ending: io.BytesIO() for ending in formats}
     with matplotlib.rc_context(STYLE):
         # Lay out once for all formats; savefig would do it twice for each.
@@ -66,7 +66,7 @@ def render_plot(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes
 
 
 def fewer_colours(png: bytes, count: int) -> bytes:
-    """Return a picture with ``count`` colours, in less than half of the bytes."""
+    """Reduce a PNG picture to ``count`` colours, which more than halves its size."""
     smaller = io.BytesIO()
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     picture.quantize(count, dither=Image.Dither.NONE).save(smaller, "png", optimize=True)
@@ -75,46 +75,46 @@ def fewer_colours(png: bytes, count: int) -> bytes:
 
 COLUMNS = 6  # maps in a row
 CELL = 1.38  # width of a map in inches: six fill the page
-DIGITS = 6  # cells show their values up to this number of heads
-Maps = dict[str, np.ndarray]  # pairs of heads (H, H), by layer
+DIGITS = 6  # cells show their values if there are at most this many heads
+Maps = dict[str, np.ndarray]  # layer -> values of pairs of heads (H, H)
 
-# Title, label of the scale, caption, colours.
+# Measure -> title, label of the colour scale, caption, colour map.
 MEASURES = {
     "jsd": (
         "Jensen-Shannon divergence of heads",
         "JSD of attention, nats a sentence",
         "Divergence between the attention distributions of two heads, in nats, summed over the "
         "queries of a sentence and averaged over sentences (Zheng et al. 2021, Figs. 2 and 4-6). "
-        "Darker: the heads look at different places. It is at most ln 2 times the mean "
-        "number of queries, where heads never share a position.",
+        "Darker: the heads attend to more different positions. The maximum, for heads that never "
+        "share a position, is ln 2 times the mean number of queries.",
         "YlGnBu",
     ),
     "cka": (
         "CKA of heads",
         "CKA of outputs, linear kernel",
         "Linear centred kernel alignment between the outputs of two heads (Kornblith et al. "
-        "2019; Yun et al. 2021). Darker: the heads answer alike. 1: alike up to rotation and "
-        "scale.",
+        "2019; Yun et al. 2021). Darker: the outputs are more similar. 1: equal up to rotation "
+        "and scale.",
         "YlOrBr",
     ),
     "svcca": (
         "SVCCA of heads",
         "SVCCA of outputs",
         "Mean canonical correlation between the leading directions of the outputs of two heads "
-        "(Raghu et al. 2017; Yun et al. 2021). Darker: the heads answer alike. 1: alike up to a "
-        "linear map.",
+        "(Raghu et al. 2017; Yun et al. 2021). Darker: the outputs are more similar. 1: equal up "
+        "to a linear map.",
         "YlOrBr",
     ),
 }
 
 
 def heat_maps(result: Model, measure: str, end: float) -> Plot | None:
-    """Draw all pairs of heads of a model; None without pairs.
+    """Draw a map of head pairs for each layer of a model; return None if there are no pairs.
 
     Args:
         result: the analysis of a model.
         measure: a key of ``MEASURES``.
-        end: upper limit of the colour scale, of :func:`colour_limit`.
+        end: upper limit of the colour scale, from :func:`colour_limit`.
     """
     rows = []
     for component, entry in result.components.items():
@@ -157,7 +157,7 @@ def comparison_maps(first: Model, second: Model, measure: str, end: float) -> li
             largest = _largest(change)
             _draw(axes[2:], [change], (-largest, largest), "PuOr", "difference", lead="\n")
             for axis, name in zip(axes[:, 0], (*names, "difference"), strict=True):
-                # On a line of its own above the titles: a name may be wider than a map.
+                # A name has its own line above the titles, as it may be wider than a map.
                 axis.annotate(
                     name, (0.01, 1), xytext=(0, 16), fontsize=8, fontweight="bold",
                     xycoords=("figure fraction", "axes fraction"), textcoords="offset points",
@@ -183,9 +183,10 @@ def colour_limit(results: list[Model], measure: str) -> float:
 
 
 def _maps(entry: Component, measure: str) -> Maps:
-    """Return the maps of a component by layer, with NaN on the diagonal.
+    """Return layer -> map of a component, with NaN on the diagonal.
 
-    Empty with one head; a layer with too few positions, or one head left, is left out.
+    The result is empty for a component with one head. Layers are left out if they have too few
+    positions, or a single head that is not pruned.
     """
     if entry.heads < 2:
         return {}
@@ -223,7 +224,7 @@ def _draw(
             axis.set_xticks(heads, [head + 1 for head in heads])
             axis.set_yticks(heads, [head + 1 for head in heads])
             axis.tick_params(length=0, pad=2, labelsize=6)
-            axis.xaxis.set_visible(line is rows_of_axes[-1])  # one axis of heads for all rows
+            axis.xaxis.set_visible(line is rows_of_axes[-1])  # head numbers below the last row only
             axis.yaxis.set_visible(axis is line[0])
             axis.spines[:].set_visible(False)
             axis.set_title(f"{lead}layer {number}, mean {np.nanmean(pairs):.2g}", fontsize=8)
@@ -246,14 +247,17 @@ def _write_values(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
 
 CAPTION = (
     "Canonical correlations between the leading directions of two heads' outputs, sorted (SVCCA, "
-    "as in Figs. 2-4 of Yun et al. 2021), at the last layer measured of each component: the mean "
-    "over the pairs of heads that have so many. Lower: the heads answer differently."
+    "as in Figs. 2-4 of Yun et al. 2021), at the last layer measured of each component. A point is "
+    "the mean over the pairs of heads that have this many. Lower: the outputs are less similar."
 )
 LINES = ("-", "--", ":")  # line styles once the colours are used up
 
 
 def curves_of_models(results: list[Model]) -> Plot | None:
-    """Draw a curve for each model at each component's last selected layer; None without SVCCA."""
+    """Draw a curve for each model at each component's last selected layer.
+
+    Return None if SVCCA was not measured.
+    """
     panels: dict[str, dict] = {}
     for result in results:
         for component, entry in result.components.items():
@@ -282,7 +286,7 @@ def curves_of_models(results: list[Model]) -> Plot | None:
             axis.set_yticks([0, 0.5, 1])
             axis.set_ylim(0, 1)
         axes[0].set_ylabel("canonical correlation")
-        # Outside the panels, where it hides no curve.
+        # The legend is outside the panels, where it hides no curve.
         named = [name for name in looks if any(name in lines for lines in panels.values())]
         handles = [matplotlib.lines.Line2D([], [], **looks[name]) for name in named]
         figure.legend(handles, named, frameon=False, fontsize=8, loc="outside right upper")
@@ -290,7 +294,7 @@ def curves_of_models(results: list[Model]) -> Plot | None:
 
 
 def curve_of(layer: Layer) -> np.ndarray:
-    """Return the mean of the nth coefficient over the pairs with at least n coefficients."""
+    """Return, for each n, the mean nth coefficient of the pairs that have n or more."""
     svcca = layer.get("svcca")
     pairs = [*svcca.coefficients.values()] if svcca else []
     longest = max(map(len, pairs), default=0)

@@ -1,4 +1,4 @@
-"""Findings of an analysis: comparison tables of models, a sentence for each, and the headline."""
+"""Findings of an analysis: tables that compare models, sentences on them, and the headline."""
 
 from statistics import mean
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class Question(NamedTuple):
 
     title: str
     measures: tuple[str, ...]
-    main: str  # heading that the sentence quotes; else the first measured one
+    main: str  # column that the sentence quotes; if not measured, it quotes the first column
     higher: str  # description of heads with a higher value
     lower: str
     same: str
@@ -43,7 +43,7 @@ def comparison_tables(results: list[Model]) -> list[Table]:
     """Return tables that compare models, one for each measured question.
 
     A table has a group of rows for each kind of mean (``OVER``) that all models have. With two
-    models each group ends with their difference.
+    models, each group ends with a row for their difference.
     """
     summaries, tables = [summary_rows(result) for result in results], []
     for question in QUESTIONS:
@@ -71,16 +71,16 @@ def _change(first: float | None, second: float | None) -> str:
 
 
 def _main(result: Model, question: Question) -> str | None:
-    """Return the heading that a question's sentence quotes; None if nothing was measured."""
+    """Return the heading of the column that a question's sentence quotes; None without columns."""
     there = [column.heading for column in columns_of(result, question.measures)]
     return question.main if question.main in there else next(iter(there), None)
 
 
 def _findings(results: list[Model], question: Question) -> list[str]:
-    """Return a sentence for each model but the first: how its mean over modules differs.
+    """Return a sentence for each further model, on how its mean over modules differs.
 
-    Models with other components are skipped; for disagreement also models with other numbers of
-    heads, because exp(D) of unrelated heads grows with their number.
+    Models with other components than the first model are skipped. For disagreement, so are models
+    with other numbers of heads, because exp(D) of unrelated heads grows with their number.
     """
     first, sentences = results[0], []
     main = _main(first, question)
@@ -112,12 +112,12 @@ def _reversed(first: Model, result: Model) -> str:
     if len(values) < 2 or (values[0][1] - values[0][0]) * (values[1][1] - values[1][0]) >= 0:
         return ""
     before, after = values[1]
-    return f" Without bias it is the reverse: CKA unb. {after:.3f} against {before:.3f}."
+    return f" Without bias, the order is reversed: CKA unb. {after:.3f} against {before:.3f}."
 
 
 def headline(results: list[Model]) -> str:
     """Return the main finding in a sentence."""
-    if not columns_of(results[0]):  # importance alone
+    if not columns_of(results[0]):  # only importance was measured
         found = [(result.name, importance_table(result).findings) for result in results]
         return " ".join(f"{name}: {findings[0]}" for name, findings in found if findings)
     if len(results) > 1:
@@ -133,7 +133,7 @@ def headline(results: list[Model]) -> str:
     main = next(filter(None, (_main(result, question) for question in QUESTIONS)))
     values = sorted((value, *module) for module, value in _modules_of(result, main).items())
     if not values:
-        return f"{main} compares pairs of heads, and {result.name} has one head a module."
+        return f"{main} compares pairs of heads, but {result.name} has one head in each module."
     low, high = (f"{x:.3f} ({part}, layer {layer})" for x, part, layer in (values[0], values[-1]))
     average = f"Heads of {result.name}: {main} {mean(x for x, *_ in values):.3f}"
     said = f"{average}, from {low} to {high}. Analyze a second checkpoint with it to compare."
@@ -145,7 +145,7 @@ def _heads(result: Model) -> dict[str, tuple]:
 
 
 def _modules_of(result: Model, heading: str) -> dict[tuple[str, str], float]:
-    """Return a measure's values by component and layer."""
+    """Return (component, layer) -> value in the column ``heading``."""
     return {
         (component, layer): row[heading]
         for component in result.components

@@ -1,6 +1,6 @@
-"""The attention of every layer and head as arrays, for sentences that a user gives.
+"""Head states (attention weights, outputs and others) of every layer and head, for any sentences.
 
-In other libraries this is an activation cache, or ``output_attentions``::
+Other libraries call this an activation cache, or ``output_attentions``::
 
     model = diverse_mha.load("checkpoint_best.pt", "data/mine/bin")
     run = model.run(["Ein Haus .", "Zwei Häuser ."])
@@ -39,10 +39,10 @@ Sentences = Sequence[str]
 
 
 class ComponentHeads(NamedTuple):
-    """The head states of one component; lists are by layer, layer 1 first.
+    """The head states of one component, as lists with a tensor for each layer.
 
-    B sentences, H heads, T queries, S keys, D = model width / H. States that were not asked for are
-    None. No gradient.
+    B sentences, H heads, T queries, S keys, D = model width / H. States that were not requested are
+    None. The tensors have no gradient.
     """
 
     queries: list[Tensor] | None  # (B, H, T, D), not scaled
@@ -58,18 +58,19 @@ class ComponentHeads(NamedTuple):
 class Run(NamedTuple):
     """Head states and tokens of a batch of sentences.
 
-    Query t of the decoder and of the encoder-decoder attention has read the target up to token
-    t - 1 (the first: </s>) and predicts token t, ``target_tokens[b][t]``.
+    Query t of the decoder and of the encoder-decoder attention predicts token t of the target,
+    ``target_tokens[b][t]``. It has read the target up to token t - 1; query 0 has read </s> only.
     """
 
-    heads: dict[str, ComponentHeads]  # by component: encoder, cross, decoder
-    source_tokens: list[list[str]]  # subwords read, by sentence; pairs give two rows
-    target_tokens: list[list[str]] | None  # subwords predicted; None for a classifier
+    heads: dict[str, ComponentHeads]  # component (encoder, cross, decoder) -> states
+    source_tokens: list[list[str]]  # subwords of each source sentence; a pair has two rows
+    target_tokens: list[list[str]] | None  # predicted subwords; None for a classifier
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return all as arrays for ``numpy.savez``: ``cross.weights.1`` is that of layer 1.
+        """Return all states and tokens as arrays for ``numpy.savez``.
 
-        Floating-point arrays are float32; tokens are texts, padded with "".
+        ``cross.weights.1`` holds the weights of layer 1. Floating-point arrays are float32; tokens
+        are strings, padded with "".
         """
         arrays = {}
         for component, heads in self.heads.items():
@@ -108,15 +109,16 @@ class HeadModel:
         """Run sentences through the model as one batch.
 
         Args:
-            sentences: plain text where data-prep made the data; else tokens separated by spaces,
-                as in the files that fairseq-preprocess read. Pairs for a classifier of pairs.
-            target: translations to force, in the same form; None: the model's own, by beam search.
-                Only for translation.
+            sentences: plain text if data-prep made the data; else tokens separated by spaces, as in
+                the files that fairseq-preprocess read. For a classifier of pairs, tuples of two.
+            target: translations to force, in the same form. None: the model translates by beam
+                search. Only for translation models.
             states: names of ``HeadStates`` to keep; fewer need less memory.
             beam: beam size of the model's own translations.
 
         Raises:
-            UserError: for no sentence, an empty or a too long one, or a target that does not fit.
+            UserError: there is no sentence, a sentence is empty or too long, or ``target`` does not
+                fit.
         """
         if isinstance(sentences, str) or not sentences:
             raise UserError("sentences: give a list with a sentence or more")
@@ -125,7 +127,7 @@ class HeadModel:
         read = {"source": source, "target": predicted if "encoder" in recorded else source}
         heads = {}
         for component, layers in recorded.items():
-            if layers:  # layer drop may leave none
+            if layers:  # layer drop may leave no layer
                 queries = read["source" if component == "encoder" else "target"]
                 keys = read["target" if component == "decoder" else "source"]
                 heads[component] = _collect(layers, _padding(queries), _padding(keys))
@@ -133,11 +135,12 @@ class HeadModel:
         return Run(heads, *symbols)
 
     def view(self, lines: Sentences, selection: Selection) -> list[dict]:
-        """Return what the report shows of sentences, see ``view.take_sentence``.
+        """Return the report's data on each line, see ``view.take_sentence``.
 
         Args:
-            lines: sentences as in :meth:`run`; what follows a tab is the translation to force (for
-                a classifier of pairs the second sentence), without one it is the model's own.
+            lines: sentences as in :meth:`run`, each with or without a tab and a second text. This
+                is a translation to force or, for a classifier of pairs, the second sentence. Lines
+                without a tab are translated by the model.
             selection: components and layers.
         """
         shown = []
@@ -155,7 +158,7 @@ class HeadModel:
     def _sample(
         self, sentences, target, beam: int
     ) -> tuple[dict, list[Tensor], list[Tensor] | None]:
-        """Return fairseq's batch on the model's device, the tokens read, and those predicted."""
+        """Return fairseq's batch on the model's device, the source and the predicted tokens."""
         sample, source, predicted = self._make_sample(sentences, target, beam)
         (sample,) = on_device(self.loaded, [sample])
         return sample, source, predicted
@@ -167,20 +170,22 @@ class HeadModel:
                 raise UserError("target: is for translation models; leave it out")
             classifies = hasattr(task, "labels")
             rows = self._classified(sentences) if classifies else self._encode(0, sentences)
-            read = rows if classifies else [row.roll(1) for row in rows]  # eos comes first
+            read = rows if classifies else [row.roll(1) for row in rows]  # eos moves to the front
             sample = {"net_input": _batch(read, task.dictionary.pad())}
             return sample, read, None if classifies else rows
         source = self._encode(0, sentences)
         if target is None:
             predicted = self._translate(_batch(source, task.source_dictionary.pad()), beam)
         elif len(target) != len(sentences):
-            raise UserError(f"target: {len(target)} for {len(sentences)} sentences; give one each")
+            raise UserError(
+                f"target: has {len(target)} texts for {len(sentences)} sentences; give one for each"
+            )
         else:
             predicted = self._encode(1, target)
         return translation_batch(task, source, predicted), source, predicted
 
     def _classified(self, sentences) -> list[Tensor]:
-        """Encode the sentences of a classifier; those of a pair are neighbouring rows."""
+        """Return the tokens of a classifier's sentences; the two of a pair are adjacent rows."""
         count = self.loaded.task.sentences
         if count > 1 and any(isinstance(pair, str) or len(pair) != count for pair in sentences):
             raise UserError(f"sentences: the model classifies pairs; give tuples of {count}")
@@ -199,8 +204,8 @@ class HeadModel:
             row = dictionary.encode_line(" ".join(words), append_eos=True, add_if_not_exist=False)
             if len(row) > longest:
                 raise UserError(
-                    f"sentence {number}: {len(row):,} subwords, at most {longest:,} fit the model; "
-                    "shorten it"
+                    f"sentence {number}: {len(row):,} subwords, but the model reads at most "
+                    f"{longest:,}; shorten it"
                 )
             rows.append(row.long())
         return rows
@@ -243,7 +248,7 @@ def _padding(rows: list[Tensor]) -> Tensor:
 
 
 def _collect(layers: list[HeadStates], queries: Tensor, keys: Tensor) -> ComponentHeads:
-    """Convert records, one for each layer, to lists by layer, on the CPU."""
+    """Return the states of all layers on the CPU; ``queries`` and ``keys`` are padding masks."""
     states = {
         name: None if getattr(layers[0], name) is None else [getattr(x, name).cpu() for x in layers]
         for name in STATE_NAMES
@@ -256,7 +261,7 @@ def load(path: str | Path, data: str | Path, *, cpu: bool = False) -> HeadModel:
 
     Args:
         path: a checkpoint of this package, or of fairseq's ``transformer`` or ``transformer_lm``.
-        data: folder with the dictionaries it was trained with.
+        data: folder with the dictionaries that the model was trained with.
         cpu: do not use a GPU.
     """
     return HeadModel(load_checkpoint(str(path), str(data), cpu=cpu))
@@ -291,7 +296,7 @@ def save_heads(file: Path, loaded: Loaded, lines: list[str]) -> None:
 def mean_outputs(path: str | Path, data: str | Path, subset: str = "valid") -> Tensor:
     """Return the mean output of each encoder head over the words and layers of a split, (H, D).
 
-    Li et al. 2021, section 4.1.2.3. A language model's are those of its decoder.
+    Li et al. 2021, section 4.1.2.3. For a language model, the heads are those of the decoder.
     """
     loaded = load_checkpoint(str(path), str(data))
     total, count = 0.0, 0
@@ -308,13 +313,13 @@ def mean_outputs(path: str | Path, data: str | Path, subset: str = "valid") -> T
 def encoder_attention(
     path: str | Path, data: str | Path, words: range, subset: str = "valid"
 ) -> tuple[list[str], int, np.ndarray]:
-    """Return the attention of one word in the encoder's last layer.
+    """Return the attention of one subword in the encoder's last layer.
 
-    The sentence is the first of the split whose number of words, without eos, is in ``words``; the
-    word is its longest.
+    The sentence is the first of the split whose number of subwords, without eos, is in ``words``.
+    The subword is the longest of this sentence.
 
     Returns:
-        The words, the number of the word that attends, and weights (H, S) of its subword.
+        The sentence's subwords, the index of the attending subword, and its weights (H, S).
     """
     model = load(path, data)
     task = model.loaded.task

@@ -35,10 +35,10 @@ class ImportanceMeter:
     al. 2019, Eq. 2). Both are in bits a token.
 
     Args:
-        model: at evaluation, on its device.
+        model: the model, in evaluation mode, on its device.
         sites: the modules.
         measures: ``ABLATION``, ``GRADIENT`` or both.
-        means: mean outputs of the heads (H, D) by component and layer, for mean ablation;
+        means: (component, layer) -> mean outputs of the heads (H, D), for mean ablation;
             None: zero ablation.
     """
 
@@ -51,13 +51,14 @@ class ImportanceMeter:
     ):
         self.model, self.sites, self.measures, self.means = model, sites, measures, means
         self.num_heads = [site.attention.num_heads for site in sites]
-        self._losses: list[Tensor] = []  # (B,) a batch, nats
-        self._counts: list[Tensor] = []  # (B,)
-        self._rises: list[Tensor] = []  # (B, all heads)
-        self._slopes: list[Tensor] = []  # (B, all heads)
+        # For each batch, in nats:
+        self._losses: list[Tensor] = []  # (B,) loss of a sentence
+        self._counts: list[Tensor] = []  # (B,) tokens of a sentence
+        self._rises: list[Tensor] = []  # (B, all heads) rise of the loss by ablation
+        self._slopes: list[Tensor] = []  # (B, all heads) gradient of the loss
 
     def update(self, sample: dict) -> Iterator[Site]:
-        """Add a batch; yields each module once measured, for the progress bar."""
+        """Generator: measure a batch, and yield each module when done, for the progress bar."""
         if GRADIENT in self.measures:
             self._slopes.append(self._gradients(sample))
         with torch.no_grad():
@@ -87,7 +88,7 @@ class ImportanceMeter:
         return change
 
     def _gradients(self, sample: dict) -> Tensor:
-        """Return the gradient of a sentence's loss by each gate: (B, all heads), nats."""
+        """Return the gradient of each sentence's loss w.r.t. each gate: (B, all heads), nats."""
         rows = sample["net_input"]["src_tokens"].size(0)
         like = next(p for p in self.model.parameters() if p.is_floating_point())
         gates = [like.new_ones(rows, heads, requires_grad=True) for heads in self.num_heads]
@@ -103,7 +104,7 @@ class ImportanceMeter:
         )
 
     def result(self) -> tuple[Importance, dict[str, dict[str, Layer]]]:
-        """Return the totals, and the measures by component and layer."""
+        """Return the totals, and component -> layer -> measures."""
         counts = torch.cat(self._counts).numpy()
         total, heads, tests, corrected = float(counts.sum()), {}, [], []
         if ABLATION in self.measures:
@@ -162,11 +163,11 @@ def measure_importance(
     Args:
         loaded: the model and its data.
         selection: components, layers, measures and split.
-        label: of the progress bar; without it there is none.
+        label: label of the progress bar; empty: show none.
         means: see :class:`ImportanceMeter`.
 
     Returns:
-        :meth:`ImportanceMeter.result`.
+        The result of :meth:`ImportanceMeter.result`.
     """
     sites = chosen_sites(loaded.model, selection)
     batches = batches_of(loaded, selection.subset, selection.max_tokens)

@@ -18,11 +18,11 @@ def file_name(text: str) -> str:
 
 
 def unique_names(names: list[str]) -> list[str]:
-    """Number equal names: the second ``a`` is ``a-2``."""
+    """Return the names, with numbers where they are equal: the second ``a`` becomes ``a-2``."""
     numbered: list[str] = []
     for name in names:
         candidate, count = name, 1
-        while candidate.lower() in map(str.lower, numbered):  # some file systems know no capitals
+        while candidate.lower() in map(str.lower, numbered):  # some file systems ignore case
             count += 1
             candidate = f"{name}-{count}"
         numbered.append(candidate)
@@ -30,11 +30,11 @@ def unique_names(names: list[str]) -> list[str]:
 
 
 def short_names(paths: list[str]) -> list[str]:
-    """Name each checkpoint by the shortest suffix of its path that is unique.
+    """Return a name for each checkpoint: the shortest unique part of its path.
 
-    A file is named by its folder, because all trainings use the same file names:
-    ``runs/baseline/checkpoint_best.pt`` is ``baseline``. Two files in one folder get their file
-    names as well; a repeated path gets a number.
+    A checkpoint is named by its folder, because all trainings use the same file names:
+    ``runs/baseline/checkpoint_best.pt`` becomes ``baseline``. If two files are in one folder, their
+    file names are added. A repeated path gets a number.
     """
     paths = [printable(path) for path in paths]
     parts = [_parts(path) for path in paths]

@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "checkpoints", nargs="+", metavar="CHECKPOINT",
-        help="a model with linear aggregation; with --curve several, as NAME=CHECKPOINT or in "
-        "folders such as coda-seed1, whose seeds form one curve",
+        help="a model with linear aggregation; with --curve, several: NAME=CHECKPOINT, or in "
+        "folders such as coda-seed1; the seeds of a model form one curve",
     )  # fmt: skip
     parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
     parser.add_argument(
@@ -52,12 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="order of removal (default: %(default)s): "
         + "; ".join(f"{name}: {text}" for name, text in pruning.RANKINGS.items()),
     )  # fmt: skip
-    what.add_argument("--keep-one", action="store_true", help="keep a head in every attention")
+    what.add_argument(
+        "--keep-one", action="store_true", help="keep one head or more in every attention module"
+    )
     what.add_argument(
         "--remove", action="store_true",
-        help="write a smaller model, without the parameters of the pruned heads (default: zeros)",
+        help="write a smaller model without the pruned heads' parameters (default: zero them)",
     )  # fmt: skip
-    add_number(what, "steps", 1, "rank the remaining heads N times")
+    add_number(what, "steps", 1, "remove heads in N steps, and rank the others again in each")
     add_number(what, "seed", None, "random seed of --by random (default: 1)", least=0)
     what.add_argument(
         "--subset", default="valid", help="split to rank heads on (default: %(default)s)"
@@ -110,7 +112,7 @@ def _is_curve(path: Path) -> bool:
 
 def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     if len(args.checkpoints) > 1:
-        raise UserError(f"{args.checkpoints[1]}: a second checkpoint; prune one, or give --curve")
+        raise UserError(f"{args.checkpoints[1]}: second checkpoint; give one only, or add --curve")
     (path,) = args.checkpoints
     check_output_file("--output", args.output)
     check_replaceable(
@@ -133,5 +135,5 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     print(f"pruned, weakest first: {', '.join(map(str, heads)) or 'none'}")
     print(f"loss on {args.subset}: {before:.3f} bits a token before, {after:.3f} after")
     if args.remove and (option := removal.pruned_option(loaded, heads)):
-        print(f"to train on, add --pruned-heads '{option}'")
+        print(f"to continue training, add --pruned-heads '{option}'")
     return 0

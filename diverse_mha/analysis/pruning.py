@@ -43,7 +43,7 @@ RANKINGS = {
     "importance": "least rise of the loss first",
     "gradient": "smallest gradient of a gate first",
     "similarity": "the less important head of the most similar pair in a layer (CKA)",
-    "random": "drawn with --seed",
+    "random": "random order from --seed",
 }
 
 
@@ -59,7 +59,7 @@ class Head(NamedTuple):
 
 
 def load_prunable(path: str, data: str, *, cpu: bool) -> Loaded:
-    """Load a model; raises ``UserError`` unless its aggregation is linear."""
+    """Load a model. Raise ``UserError`` unless its aggregation is linear."""
     loaded = load(path, data, cpu=cpu)
     for site in sites_of(loaded.model):
         if not isinstance(site.attention.out_proj, nn.Linear):
@@ -75,8 +75,8 @@ def count_of(model: nn.Module, given: str, count: int | float, *, keep_one: bool
 
     Args:
         model: the model.
-        given: the option, for messages.
-        count: a number of heads (int), or a share of all (float).
+        given: option and value of the command line, for messages.
+        count: a number of heads (int), or a share of all heads (float).
         keep_one: keep at least one head of every module.
 
     Raises:
@@ -87,7 +87,7 @@ def count_of(model: nn.Module, given: str, count: int | float, *, keep_one: bool
     count = round(count * total) if isinstance(count, float) else count
     if count > most:
         beside = " with --keep-one" if keep_one else ""
-        raise UserError(f"{given}: {count} of {total} heads; at most {most} can go{beside}")
+        raise UserError(f"{given}: {count} of {total} heads; at most {most} can be pruned{beside}")
     return count
 
 
@@ -114,10 +114,10 @@ class Ranking:
 
     by: str  # a key of ``RANKINGS``
     subset: str  # split to rank on
-    max_tokens: int  # in a batch
-    steps: int = 1  # how often the remaining heads are ranked
-    seed: int = 1  # of ``random``
-    keep_one: bool = False  # keep a head in every module
+    max_tokens: int  # tokens in a batch
+    steps: int = 1  # number of times that the remaining heads are ranked
+    seed: int = 1  # random seed of ``random``
+    keep_one: bool = False  # keep one head or more in every module
 
 
 def removals(loaded: Loaded, count: int, ranking: Ranking, label: str = "") -> Iterator[Head]:
@@ -125,8 +125,8 @@ def removals(loaded: Loaded, count: int, ranking: Ranking, label: str = "") -> I
 
     Args:
         loaded: the model, modified in place.
-        count: number of heads.
-        ranking: their order.
+        count: number of heads to remove.
+        ranking: how heads are ranked.
         label: name of the model in the progress bar.
 
     Yields:
@@ -148,7 +148,7 @@ def removals(loaded: Loaded, count: int, ranking: Ranking, label: str = "") -> I
 def _rank(
     loaded: Loaded, remaining: list[Head], ranking: Ranking, label: str
 ) -> tuple[dict[Head, float], dict[tuple[Head, Head], float]]:
-    """Return each head's rank value and, for ``--by similarity``, the CKA of pairs of heads."""
+    """Return the values by which heads are ranked and, for similarity, the CKA of head pairs."""
     if ranking.by == "random":
         draw = random.Random(ranking.seed).random
         return {head: draw() for head in heads_in(loaded.model)}, {}
@@ -179,7 +179,7 @@ def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Hea
 def _next(
     remaining: list[Head], values: dict[Head, float], pairs: dict[tuple, float], keep_one: bool
 ) -> Head:
-    """Return the head to remove next: the weaker of the most similar pair, else the weakest."""
+    """Return the head to remove next: of the most similar pair (or of all heads), the weakest."""
     remaining_pairs = [(one, two) for one, two in pairs if one in remaining and two in remaining]
     if remaining_pairs:
         return min(max(remaining_pairs, key=pairs.__getitem__), key=values.__getitem__)
@@ -204,7 +204,7 @@ def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
 
     Args:
         path: the original checkpoint.
-        loaded: its model, already pruned.
+        loaded: the model of this checkpoint, already pruned.
         heads: the pruned heads, to record in the checkpoint.
     """
     state = load_checkpoint(path)
@@ -216,7 +216,7 @@ def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
 
 
 def record_pruned(state: dict, heads: list[Head]) -> dict:
-    """Remove the training state from a pruned checkpoint, and note all its pruned heads."""
+    """Remove the training state from a pruned checkpoint, and record all pruned heads in it."""
     forget_training(state)
     before = state["extra_state"].get("pruned_heads", [])
     now = [text for text in map(str, heads) if text not in before]
@@ -229,7 +229,7 @@ Curves = dict[str, dict[str, list[float]]]  # model -> checkpoint -> score at ea
 
 
 def read_shares(text: str) -> tuple[float, ...]:
-    """Parse ``--curve``: rising shares of the heads."""
+    """Return the shares in ``--curve``, which must be in ascending order."""
     try:
         shares = [float(word) for word in split_list(text)]
     except ValueError:
@@ -240,7 +240,7 @@ def read_shares(text: str) -> tuple[float, ...]:
 
 
 def name_checkpoints(words: list[str]) -> list[tuple[str, str]]:
-    """Return (name, path) of each checkpoint; the seeds of a model share a name."""
+    """Return (name, path) of each checkpoint; checkpoints of all seeds of a model share a name."""
     split = [word.partition("=") if not Path(word).exists() else ("", "", word) for word in words]
     paths = [path if equals else name or path for name, equals, path in split]
     shorts = short_names(paths)
@@ -252,7 +252,7 @@ def name_checkpoints(words: list[str]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Curve:
-    """Scores of models as their heads are removed."""
+    """Settings of a pruning curve, the scores of models as their heads are removed."""
 
     shares: tuple[float, ...]  # of all heads
     score: str  # a key of ``UNITS``
@@ -316,12 +316,16 @@ def _bleu(curve: Curve, state: dict) -> float:
         handlers, level = root.handlers[:], root.level
         with contextlib.redirect_stdout(io.StringIO()):
             evaluate.main(words)
-        root.handlers[:], _ = handlers, root.setLevel(level)  # fairseq's log is closed
+        # fairseq's log handlers write to the redirected output, which is gone: restore the others.
+        root.handlers[:], _ = handlers, root.setLevel(level)
         return json.loads(result.read_text(encoding="utf-8"))["sacrebleu"]
 
 
 def table(curves: Curves, curve: Curve, ranking: Ranking) -> Layout:
-    """Return the table: rows are shares, columns models (mean ± deviation over seeds)."""
+    """Return a table with a row for each share and a column for each model.
+
+    Cells are means over seeds, with the standard deviation.
+    """
     unit, digits = UNITS[curve.score]
     lines = []
     for index, share in enumerate(curve.shares):
@@ -332,7 +336,7 @@ def table(curves: Curves, curve: Curve, ranking: Ranking) -> Layout:
             cells.append(f"{mean(values):.{digits}f}{spread}")
         lines.append(tuple(cells))
     title = f"Heads pruned by {ranking.by}: {unit} on {curve.score_subset}"
-    notes = [f"share: of all heads, ranked on {ranking.subset}"]
+    notes = [f"share: share of all heads that are pruned, ranked on {ranking.subset}"]
     notes += (
         ["±: standard deviation over seeds"] if any(len(x) > 1 for x in curves.values()) else []
     )

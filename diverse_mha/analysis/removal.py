@@ -1,4 +1,4 @@
-"""Checkpoints without the parameters of their pruned heads (``prune --remove``)."""
+"""Makes checkpoints without the parameters of pruned heads (``prune --remove``)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def check_removable(loaded: Loaded) -> None:
         if method := site.attention.tied_by:
             raise UserError(
                 f"{loaded.path}: {method} ties heads of {site.component} layer {site.number} to "
-                "others; leave out --remove, and pruned heads become zeros"
+                "others; leave out --remove, to set pruned heads to zero"
             )
 
 
@@ -31,7 +31,7 @@ def check_one_left(loaded: Loaded, heads: list[Head]) -> None:
 
 
 def pruned_option(loaded: Loaded, heads: list[Head]) -> str:
-    """Return the value of ``--pruned-heads`` for a model that also loses ``heads``."""
+    """Return the value of ``--pruned-heads`` for a model after the removal of ``heads``."""
     gone = [
         (*site[:2], head)
         for site in sites_of(loaded.model)
@@ -44,11 +44,11 @@ def pruned_option(loaded: Loaded, heads: list[Head]) -> str:
 def removed_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
     """Return the checkpoint without the parameters of some heads, and without optimizer state.
 
-    Options of a stock model become those of our model with the same parameters.
+    The options of a stock model are replaced by those of our model with the same parameters.
 
     Args:
         path: the original checkpoint.
-        loaded: its model.
+        loaded: the model of this checkpoint.
         heads: the heads to remove.
     """
     check_one_left(loaded, heads)
@@ -63,7 +63,7 @@ def removed_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
 
 
 def smaller(loaded: Loaded, heads: list[Head], saved: dict) -> dict:
-    """Return the parameters of a model without some heads, in the types of the checkpoint."""
+    """Return a model's parameters without some heads, in the dtypes of the ``saved`` ones."""
     parameters = {
         name: x.cpu().to(saved.get(name, x).dtype) for name, x in loaded.model.state_dict().items()
     }

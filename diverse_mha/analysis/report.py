@@ -26,7 +26,7 @@ from diverse_mha.common.files import write_files, write_json, write_text
 from diverse_mha.common.progress import with_progress
 from diverse_mha.common.tables import Layout, csv_text, to_text
 
-PIXELS = 122  # per inch of a figure: the widest figures fill the page
+PIXELS = 122  # pixels per inch of a figure, so that the widest figures fill the page
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -44,7 +44,7 @@ def render(content: Content, sections: dict[str, list[tuple[Plot, bytes]]], view
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.policies["json.dumps_kwargs"] = {}  # no sorting of components by name
+    environment.policies["json.dumps_kwargs"] = {}  # the default would sort components by name
     environment.filters["title_of"] = lambda name: COMPONENT_TITLES.get(name, name)
     environment.filters["base64"] = lambda data: base64.b64encode(data).decode("ascii")
     script = (TEMPLATES / "view.js").read_text(encoding="utf-8")
@@ -70,14 +70,11 @@ def render(content: Content, sections: dict[str, list[tuple[Plot, bytes]]], view
 
 
 WIDTH = 80  # columns of a terminal
-ALL = "All heads"  # the report's first section of figures
+ALL = "All heads"  # title of the report's first section of figures
 
 
 def format_tables(content: Content) -> str:
-    """Return the tables of each model, and those that compare models, for a terminal.
-
-    ``content`` is that of ``scores.json``.
-    """
+    """Return the tables of each model, and the tables that compare models, for a terminal."""
     results, lines = content.models, []
     for result in results:
         shape = "; ".join(
@@ -105,9 +102,9 @@ def _text(table: Table) -> str:
 def write_numbers(folder: Path, content: Content) -> None:
     """Write ``scores.json``, ``layers.csv`` and ``heads.csv``; remove an earlier ``report.html``.
 
-    ``layers.csv`` has a row for each layer, with the columns of the tables; ``layer`` is ``mean``
-    in a component's mean, ``component`` is ``all`` in means over components. ``heads.csv`` has a
-    row for each head.
+    ``layers.csv`` has a row for each layer, with the columns of the tables. In the row with the
+    mean of a component, ``layer`` is ``mean``. In rows with means over components, ``component``
+    is ``all``. ``heads.csv`` has a row for each head.
     """
     (folder / "report.html").unlink(missing_ok=True)
     write_json(folder / "scores.json", to_json(content))
@@ -136,7 +133,7 @@ def write_figures(folder: Path, content: Content, analyses: list[Analysis]) -> N
 
 
 def all_plots(results: list[Model]) -> list[tuple[str, "Plot"]]:
-    """Return the figures of all measured similarities, with their sections of the report."""
+    """Return (section of the report, figure) for every similarity that was measured."""
     from diverse_mha.analysis.figures import (
         MEASURES,
         colour_limit,
@@ -154,6 +151,6 @@ def all_plots(results: list[Model]) -> list[tuple[str, "Plot"]]:
     for result in results:
         plots += [(result.name, heat_maps(result, m, ends[m])) for m in ends]
     plots = [(section, plot) for section, plot in plots if plot is not None]
-    # Models a/b and a-b have the same file name.
+    # Models such as a/b and a-b would give the same file name.
     files = unique_names([plot.name for _, plot in plots])
     return [(s, plot._replace(name=name)) for (s, plot), name in zip(plots, files, strict=True)]

@@ -10,12 +10,12 @@ Pairs = list[list[float | None]]  # (H, H); None for pruned heads that the model
 
 
 def optional() -> Any:
-    """Declare a field that JSON has only if it was measured."""
+    """Declare a field that is left out of the JSON file if it was not measured."""
     return field(default=None, metadata={"optional": True})
 
 
 def named(name: str) -> Any:
-    """Declare a field with another name in JSON."""
+    """Declare a field with another name in the JSON file."""
     return field(metadata={"name": name})
 
 
@@ -34,20 +34,20 @@ class Svcca:
     """SVCCA of the heads of a module."""
 
     mean: float | None
-    top_mean: float | None  # of the leading correlations alone
+    top_mean: float | None  # mean of the leading correlations only
     pairs: Pairs
     pairs_top: Pairs
-    coefficients: dict[str, list[float]]  # by pair, such as "1-2"
-    kept: list[int]  # directions of each head
-    threshold: float  # share of the variance that they cover
+    coefficients: dict[str, list[float]]  # pair, such as "1-2" -> canonical correlations
+    kept: list[int]  # number of directions kept of each head
+    threshold: float  # share of the variance that the kept directions cover
 
 
 @dataclass(frozen=True)
 class Divergence:
     """Jensen-Shannon divergence of the attention of a module's heads, in nats."""
 
-    mean: float | None  # a sentence
-    per_row: float | None  # a query
+    mean: float | None  # mean per sentence
+    per_row: float | None  # mean per query
     pairs: Pairs
     pairs_per_row: Pairs
 
@@ -58,48 +58,49 @@ class Sharpness:
 
     mean: float
     heads: list[float]
-    share_above: float = named("share_above_0.95")  # queries whose largest weight is above 0.95
+    # Share of the queries whose largest weight is above 0.95.
+    share_above: float = named("share_above_0.95")
     heads_share_above: list[float] = named("heads_share_above_0.95")
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """Rise of the loss without each head, bits a token."""
+    """Rise of the loss by the ablation of each head, in bits a token."""
 
     heads: list[float]
     intervals: list[tuple[float, float] | None]  # 95 % over sentences
     p: list[float | None]
-    holm: list[float | None]  # p corrected for all heads
+    holm: list[float | None]  # p, corrected for the number of heads
     mean: float | None
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """Absolute gradient of the loss by a gate on each head, bits a token."""
+    """Absolute gradient of the loss with respect to a gate on each head, in bits a token."""
 
     heads: list[float]
     mean: float | None
 
 
 Measure = Cka | Svcca | Divergence | Sharpness | Ablation | Gradient
-#: A module's measures by name; None with too few positions. Head n is at place n - 1, also without
-#: pruned heads: in lists of heads their values are None.
+#: Name -> measure of a module; None if there are too few positions. In lists of heads, head n has
+#: the index n - 1, and the values of pruned heads are None.
 Layer = dict[str, Measure | None]
 
 
 class HeadNumbers(NamedTuple):
     """The heads of a module that are left after pruning."""
 
-    kept: tuple[int, ...]  # from 1
-    total: int  # with the pruned ones
+    kept: tuple[int, ...]  # numbers of the heads that are left, from 1
+    total: int  # number of heads before pruning
 
     @property
     def pruned(self) -> list[int]:
-        """The heads that are missing."""
+        """Numbers of the pruned heads."""
         return [n for n in range(1, self.total + 1) if n not in self.kept]
 
     def spread(self, values: list, missing: Any = None) -> list:
-        """Insert None at pruned heads, so that the values are by head number."""
+        """Return a value for every head: that in ``values``, or ``missing`` for a pruned head."""
         by_head = dict(zip(self.kept, values, strict=True))
         return [by_head.get(n, missing) for n in range(1, self.total + 1)]
 
@@ -110,7 +111,7 @@ class HeadNumbers(NamedTuple):
         changed = {}
         for f in fields(measure):
             value = getattr(measure, f.name)
-            if isinstance(value, dict):  # by pair
+            if isinstance(value, dict):  # pair, such as "1-2" -> value
                 pairs = ((*map(int, pair.split("-")), x) for pair, x in value.items())
                 value = {f"{self.kept[i - 1]}-{self.kept[j - 1]}": x for i, j, x in pairs}
             elif isinstance(value, list) and isinstance(value[0], list):
@@ -123,12 +124,12 @@ class HeadNumbers(NamedTuple):
 
 @dataclass
 class Component:
-    """The modules of a component."""
+    """The measures of a component's modules."""
 
-    heads: int  # with pruned ones
-    positions: int  # real queries
-    layers: dict[str, Layer]  # by number, from "1"
-    pruned: dict[str, list[int]] | None = optional()  # heads that the model lacks, by layer
+    heads: int  # number of heads before pruning
+    positions: int  # number of queries that are not padding
+    layers: dict[str, Layer]  # number, from "1" -> measures
+    pruned: dict[str, list[int]] | None = optional()  # layer -> pruned heads
 
 
 @dataclass(frozen=True)
@@ -142,12 +143,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Importance:
-    """Importance over a split; the values of heads are in the layers."""
+    """Summary of the importance over a split; values of heads are in ``Component.layers``."""
 
-    loss: float  # of the whole model, bits a token
+    loss: float  # loss of the whole model, in bits a token
     tokens: int
-    spearman: float | None  # rank correlation of both measures
-    of: str  # "zero" or "mean" ablation
+    spearman: float | None  # rank correlation of both measures over the heads
+    of: str  # kind of ablation, "zero" or "mean"
 
 
 @dataclass(frozen=True)
@@ -155,10 +156,10 @@ class Similarity:
     """Similarity of a component's last layer to that of another model (``--against``)."""
 
     layer: int
-    svcca: float | None  # all heads together
+    svcca: float | None  # of all heads, concatenated
     svcca_top: float | None
-    svcca_each: float | None  # mean over the heads alone
-    svcca_heads: list[float | None]
+    svcca_each: float | None  # mean of ``svcca_heads``
+    svcca_heads: list[float | None]  # of each head alone
     cka: float | None
     coefficients: list[float] | None
 
@@ -168,8 +169,8 @@ class Heads:
     """The measures of a model's modules."""
 
     components: dict[str, Component]
-    summary: dict[str, dict[str, float | None]]  # by measure: means over modules
-    disagreement: dict[str, dict[str, Score]] | None = None  # by component and score
+    summary: dict[str, dict[str, float | None]]  # measure -> means over modules
+    disagreement: dict[str, dict[str, Score]] | None = None  # component -> name -> score
 
 
 @dataclass
@@ -203,7 +204,7 @@ class Analysis(NamedTuple):
     """The measures of a model, and the sentences that the report shows."""
 
     result: Model
-    sentences: list[dict]  # for the report's view, of ``view.take_sentence``
+    sentences: list[dict]  # results of ``view.take_sentence``
 
 
 def to_json(value: Any) -> Any:

@@ -48,14 +48,14 @@ SCORES = ("subspace", "position", "output")
 
 
 def disagreement_sums(states: HeadStates) -> np.ndarray:
-    """Return (3, 3): for each of ``SCORES`` count * D, count * D off the diagonal, and count.
+    """Return a (3, 3) array of count * D, count * D off the diagonal, and count for each score.
 
-    Subspace and output are averaged over positions, position over sentences, as in the paper (see
-    ``disagreement_scores``). The sum over batches divided by the total count does not depend on
-    the batches.
+    The rows are ``SCORES``. Subspace and output are averaged over positions, and position over
+    sentences, as in the paper (see ``disagreement_scores``). The sum over batches, divided by the
+    total count, does not depend on how sentences are batched.
 
-    D of Li et al. includes the pairs i = j, whose cosine is always 1. Off the diagonal (H (H - 1)
-    pairs) perpendicular heads score 1; with one head it is NaN.
+    D of Li et al. includes the pairs i = j, whose cosine is always 1. Off the diagonal, over the
+    H (H - 1) pairs i != j, orthogonal heads have exp(D) = 1. With one head, D is NaN there.
     """
     queries, keys = states.query_padding_mask, states.key_padding_mask
     values = []
@@ -73,12 +73,12 @@ def disagreement_sums(states: HeadStates) -> np.ndarray:
 def disagreement_result(d: np.ndarray) -> dict[str, Score]:
     """Return the scores of a component.
 
-    ``layers`` holds exp(D) of each layer (Table 5), ``all`` exp of D averaged over the layers
-    (Table 4). In (0, 1], higher = more diverse. ``off_diagonal``: the same over the pairs i != j,
-    in (0, exp(1 / (H - 1))]; None with one head.
+    ``layers`` holds exp(D) of each layer (Table 5), ``all`` holds exp of the mean D over layers
+    (Table 4). Both are in (0, 1]; higher = more diverse. ``off_diagonal`` has the same over the
+    pairs i != j, in (0, exp(1 / (H - 1))]; its values are None with one head.
 
     Args:
-        d: (layers, 3, 2), D and D off the diagonal of each score.
+        d: (layers, 3, 2), D and D off the diagonal for each score.
     """
     return {
         score: _score(d[:, place, 0], _score(d[:, place, 1])) for place, score in enumerate(SCORES)
@@ -96,14 +96,14 @@ def _real(padding_mask: Tensor | None, x: Tensor) -> int:
     return x.size(0) * x.size(2) if padding_mask is None else int((~padding_mask).sum())
 
 
-# Head states that each measure needs.
+# Measure -> head states that it needs.
 MEASURES = {
     "cka": ("outputs",),
     "svcca": ("outputs",),
     "jsd": ("weights",),
     "entropy": ("weights",),
     "disagreement": ("values", "weights", "outputs"),
-    "importance": (),  # in importance.py
+    "importance": (),  # measured in importance.py
     "importance-gradient": (),
 }
 DEFAULT_MEASURES = ("cka", "svcca", "jsd", "entropy", "disagreement")
@@ -117,10 +117,10 @@ def real_rows(states: HeadStates) -> Tensor:
 
 
 class ModuleMeter:
-    """Measures of the heads of one module, accumulated over batches.
+    """Accumulates the measures of one module's heads over batches.
 
-    CKA and SVCCA compare the heads' outputs at real query positions (Yun et al. 2021, section 3),
-    from their moments; JSD and entropy use the attention weights.
+    CKA and SVCCA are computed from the moments of the heads' outputs at real query positions (Yun
+    et al. 2021, section 3). JSD and entropy use the attention weights.
 
     Args:
         measures: keys of ``MEASURES``.
@@ -169,8 +169,8 @@ class ModuleMeter:
     def result(self) -> Layer:
         """Return all measures except disagreement.
 
-        A similarity is None with too few positions: fewer than ``FEWEST``, or for SVCCA no more
-        than the directions kept.
+        CKA is None with fewer than ``FEWEST`` positions. SVCCA is None unless there are more
+        positions than kept directions.
         """
         blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
         measures = {
@@ -182,11 +182,11 @@ class ModuleMeter:
         return {measure: measures[measure]() for measure in self.measures if measure in measures}
 
     def disagreement(self) -> np.ndarray:
-        """Return D and D off the diagonal of each score, (3, 2)."""
+        """Return D and D off the diagonal for each score, (3, 2)."""
         return self._disagreement[:, :2] / self._disagreement[:, 2:]
 
     def _cka(self, blocks: Tensor) -> Cka:
-        """Return CKA of every pair, biased and, from four positions on, unbiased."""
+        """Return biased and unbiased CKA of every pair; unbiased CKA needs four positions."""
         within = blocks.diagonal(dim1=0, dim2=1).permute(2, 0, 1)  # (H, D, D)
         biased = cka_from_scatter(within.unsqueeze(1), blocks, within.unsqueeze(0))
         pairs, mean = None, None
@@ -207,13 +207,13 @@ class ModuleMeter:
 
 
 def split_heads(scatter: Tensor, num_heads: int) -> Tensor:
-    """Cut (H * D, H * D) into the blocks of pairs of heads, (H, H, D, D)."""
+    """Return the scatter (H * D, H * D) as blocks of pairs of heads, (H, H, D, D)."""
     width = scatter.size(0) // num_heads
     return scatter.view(num_heads, width, num_heads, width).transpose(1, 2)
 
 
 def mean_of_pairs(matrix: Tensor) -> float | None:
-    """Return the mean above the diagonal of (H, H); None with one head."""
+    """Return the mean of a matrix (H, H) above the diagonal; None with one head."""
     size = matrix.size(0)
     i, j = torch.triu_indices(size, size, 1)
     return float(matrix[i, j].mean()) if size > 1 else None
@@ -241,7 +241,7 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> Svcca | None:
     return Svcca(*means, pairs.tolist(), top_pairs.tolist(), coefficients, kept, threshold)
 
 
-# Further values of a measure in a layer's result, and their suffix in the summary.
+# Measure -> attribute of a layer's result -> suffix of its name in the summary.
 KEYS = {
     "jsd": {"mean": "", "per_row": "_per_row"},
     "entropy": {"mean": "", "share_above": "_share_above_0.95"},
@@ -258,7 +258,7 @@ class Selection(NamedTuple):
     measures: tuple[str, ...] = DEFAULT_MEASURES
     threshold: float = THRESHOLD
     subset: str = "valid"  # name of the split
-    max_tokens: int = 4000  # in a batch
+    max_tokens: int = 4000  # tokens in a batch
     sentences: int = 0  # number of sentences whose attention the report shows
     importance_of: str = "zero"  # replaces an ablated head's output: "zero" or "mean"
 
@@ -269,7 +269,7 @@ class Selection(NamedTuple):
         return tuple(sorted(wanted | {"outputs"}))
 
     def components_of(self, available: Container[str]) -> list[str]:
-        """Return the selected ones of the available components, in the order of the tables."""
+        """Return the components that are selected and available, in the order of the tables."""
         wanted = self.components or COMPONENTS
         return [c for c in COMPONENTS if c in wanted and c in available]
 
@@ -292,16 +292,17 @@ def check_selection(selection: Selection, depths: dict[str, int], name: str) -> 
         for number in selection.layers_of(depths[component]):
             if number > depths[component]:
                 raise UserError(
-                    f"--layers {number}: the {component} of {name} has {depths[component]} layers"
+                    f"--layers {number}: the {component} of {name} has {depths[component]} layers; "
+                    "give their numbers"
                 )
 
 
 class HeadsMeter:
-    """Measures of the selected modules of one model.
+    """Accumulates the measures of a model's selected modules over batches.
 
     Args:
         selection: components, layers and measures.
-        numbers: the heads of each module, by component and layer; None: none is pruned.
+        numbers: (component, layer) -> heads of the module; None: no head is pruned.
     """
 
     def __init__(
@@ -323,7 +324,7 @@ class HeadsMeter:
                 meter.update(layers[number - 1])
 
     def means(self) -> dict[tuple[str, int], Tensor]:
-        """Return every head's mean output, (H, D) float64, by component and layer."""
+        """Return (component, layer) -> mean output of every head, (H, D) float64."""
         return {
             (component, number): meter.moments.mean.view(meter.num_heads, -1)
             for component, meters in self.modules.items()
@@ -352,12 +353,11 @@ class HeadsMeter:
 
 
 def summarise(components: dict[str, Component]) -> dict[str, dict[str, float | None]]:
-    """Average the means over modules.
+    """Return measure -> name -> mean over modules.
 
-    Returns:
-        For each measure ``last``: mean over the last selected layers of the components; ``mean``:
-        mean over all selected modules (as Zheng et al. 2021 do for JSD). Further values of a
-        measure have the suffixes in ``KEYS``. None if no module has a value.
+    ``last`` is the mean over the last selected layer of each component. ``mean`` is the mean over
+    all selected modules (as Zheng et al. 2021 do for JSD). Further values of a measure have names
+    with the suffixes in ``KEYS``. A mean is None if no module has a value.
     """
     summary = {}
     for measure in next(iter(next(iter(components.values())).layers.values())):

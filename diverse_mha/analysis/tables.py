@@ -15,7 +15,7 @@ from diverse_mha.analysis.similarity import SCORES, mean
 from diverse_mha.evaluation.comparison.systems import p_value
 from diverse_mha.measures.unbiased import positions_needed
 
-Row = dict[str, float | None]  # by heading
+Row = dict[str, float | None]  # heading -> value
 
 
 class Column(NamedTuple):
@@ -37,21 +37,21 @@ COLUMNS = (
     ),
     Column(
         "SVCCA top", "svcca", "top_mean",
-        "of the same correlations only the leading ones that cover 98 % of their sum, as the code "
-        "of Raghu et al. 2017 does; the other reading of Yun et al. 2021, section 3.2",
+        "mean of only the leading correlations that cover 98 % of their sum, as in the code of "
+        "Raghu et al. 2017; the other reading of Yun et al. 2021, section 3.2",
     ),
     Column(
         "CKA", "cka", "mean",
-        "linear kernel; mean over pairs, 0 to 1, higher = more similar (Yun et al. 2021); of few "
-        "positions large even of independent heads",
+        "linear kernel; mean over pairs, 0 to 1, higher = more similar (Yun et al. 2021); with few "
+        "positions, it is large even for independent heads",
     ),
     Column(
         "CKA unb.", "cka", "unbiased_mean",
-        "the same by unbiased estimates (Song et al. 2012), about 0 for independent heads",
+        "CKA from unbiased estimates (Song et al. 2012), about 0 for independent heads",
     ),
     Column(
         "JSD", "jsd", "mean",
-        "nats, summed over the queries of a sentence; higher = differ more (Zheng et al. 2021)",
+        "nats, summed over the queries of a sentence; higher = less similar (Zheng et al. 2021)",
     ),
     Column("JSD/row", "jsd", "per_row", "nats, mean over the queries, 0 to 0.693"),
     Column(
@@ -64,16 +64,16 @@ COLUMNS = (
     ),
     Column(
         "Sub.", "disagreement", "subspace",
-        "exp(D) of values, as Pos. of attention and Out. of outputs, over all pairs of heads, "
-        "i = j included, 0 to 1, higher = differ more (Li et al. 2018); mean rows are geometric "
-        "means, exp of the mean D",
+        "exp(D) of values; Pos.: of attention; Out.: of outputs; over all pairs of heads, i = j "
+        "included, 0 to 1, higher = less similar (Li et al. 2018); means are geometric means, exp "
+        "of the mean D",
     ),
     Column("Pos.", "disagreement", "position"),
     Column("Out.", "disagreement", "output"),
     Column(
         "Sub. i≠j", "disagreement", "subspace",
-        "the same without the pairs i = j, as are Pos. and Out. i≠j; perpendicular heads give 1 in "
-        "Sub. and Out. (most likely the 0.999 of Yun et al. 2021, section 6.2)", True,
+        "Sub., Pos. and Out. without the pairs i = j; orthogonal heads give 1 in Sub. and Out. "
+        "(most likely the 0.999 of Yun et al. 2021, section 6.2)", True,
     ),
     Column("Pos. i≠j", "disagreement", "position", "", True),
     Column("Out. i≠j", "disagreement", "output", "", True),
@@ -84,7 +84,7 @@ PARTS = (
     ("Sharpness of attention, means over heads", ("entropy",)),
     ("Disagreement scores exp(D), over all pairs of heads and over i≠j", ("disagreement",)),
 )
-#: What means are over, in the order of ``summary_rows``.
+#: Key of :func:`summary_rows` -> modules that the mean is over.
 OVER = {
     "mean": "all layers measured",
     "last": "last layers measured",
@@ -98,46 +98,47 @@ AGAINST = {
     "CKA together": "cka",
 }
 AGAINST_MEANING = (
-    "Beside another model: SVCCA (mean of the canonical correlations) and CKA (linear kernel) of "
+    "Against another model: SVCCA (mean of the canonical correlations) and CKA (linear kernel) of "
     "the outputs of both at the same positions, 0 to 1, higher = more similar; together: all heads "
-    "side by side; each head: a head by itself beside all of the other model, mean over heads; "
-    "SVCCA top: together, only the leading correlations that cover 98 % of their sum"
+    "concatenated; each head: one head against all heads of the other model, mean over heads; "
+    "SVCCA top: as together, but only the leading correlations that cover 98 % of their sum"
 )
-SHOWN = 10  # strongest and weakest heads each
+SHOWN = 10  # number of strongest, and of weakest, heads in a table
 SIGNIFICANT = 0.05
-BIASED = 0.05  # difference of CKA and its unbiased estimate from which the tables warn
+BIASED = 0.05  # the tables warn if CKA exceeds its unbiased estimate by more than this
 IMPORTANCE_MEANINGS = {
-    ABLATION: "Rise: bits a token that the loss rises when {replaced}, with its 95 % interval over "
-    "sentences; p: of no rise, corrected by Holm for all heads measured (Michel et al. 2019; Voita "
-    "et al. 2019)",
-    GRADIENT: "|Gradient|: mean over sentences of the absolute gradient of the loss by a gate on "
-    "the head, bits a token (Michel et al. 2019, Eq. 2)",
+    ABLATION: "Rise: rise of the loss when {replaced}, bits a token, with its 95 % interval over "
+    "sentences; p: p-value, corrected by Holm's method for all heads measured (Michel et al. 2019; "
+    "Voita et al. 2019)",
+    GRADIENT: "|Gradient|: mean over sentences of the absolute gradient of the loss with respect "
+    "to a gate on the head, bits a token (Michel et al. 2019, Eq. 2)",
 }
 REPLACED = {"zero": "zeros replace its output", "mean": "its mean output replaces it"}
 
 
 class Table(NamedTuple):
-    """A table as it is shown, on a terminal and in the report."""
+    """A table for the terminal and the report."""
 
     title: str
     names: int  # number of text columns at the left
     headings: list[str]
-    groups: list[list[list[str]]]  # rows of cells; an empty name repeats the one above
+    groups: list[list[list[str]]]  # groups of rows of cells; an empty name repeats the one above
     findings: tuple[str, ...] = ()  # sentences above the table
 
 
 def columns_of(result: Model, measures: tuple[str, ...] | None = None) -> list[Column]:
-    """Return the columns of those of ``measures`` (None: all) that were measured."""
+    """Return the columns that were measured, of ``measures`` only if given."""
     measured = {*result.summary, *(["disagreement"] if result.disagreement else [])}
     wanted = measured if measures is None else measured.intersection(measures)
     return [column for column in COLUMNS if column.measure in wanted]
 
 
 def rows_of(result: Model) -> list[tuple[str, str, Row]]:
-    """Return rows of (component, layer, values): layers, means of components, means over all.
+    """Return rows of (component, layer, values), for layers and for means.
 
-    Component ``all`` has the rows ``last`` and ``mean`` of :func:`summary_rows`. Scores exp(D) are
-    averaged as exp of the mean D, as in Table 4 of Li et al. 2018.
+    Each component has a row ``mean``. Component ``all`` has the rows ``last`` and ``mean`` of
+    :func:`summary_rows`. The mean of scores exp(D) is exp of the mean D, as in Table 4 of Li et al.
+    2018.
     """
     rows = []
     for component in result.components:
@@ -149,7 +150,7 @@ def rows_of(result: Model) -> list[tuple[str, str, Row]]:
 
 
 def layers_of(result: Model, component: str) -> dict[str, Row]:
-    """Return the values of a component by layer."""
+    """Return layer -> values of a component."""
     rows, scores = {}, (result.disagreement or {}).get(component)
     for index, (number, layer) in enumerate(result.components[component].layers.items()):
         row = rows[number] = {}
@@ -166,9 +167,9 @@ def layers_of(result: Model, component: str) -> dict[str, Row]:
 def summary_rows(result: Model) -> dict[str, Row]:
     """Return means over modules.
 
-    ``mean``: over all modules; ``last``: over the last measured layers of the components;
-    ``cross``: the last measured encoder-decoder attention, if the model has any. Components with
-    one head are left out unless all have one head.
+    ``mean`` is over all modules, ``last`` over the last measured layer of each component. ``cross``
+    is the last measured encoder-decoder attention, if the model has any. Components with one head
+    are left out, unless all have one head.
     """
     modules = [[*layers_of(result, component).values()] for component in compared(result)]
     rows = {
@@ -240,10 +241,10 @@ def model_tables(result: Model) -> list[Table]:
 
 
 def bias_findings(result: Model) -> tuple[str, ...]:
-    """Return a sentence if CKA and its unbiased estimate tell different stories, else nothing.
+    """Return a warning if CKA exceeds its unbiased estimate by more than ``BIASED``, or nothing.
 
-    It names the module with the largest difference, the positions that all modules need, and the
-    most similar module if that is another one without bias.
+    The warning names the module with the largest difference, and the number of positions that would
+    suffice for all modules. If unbiased CKA finds another module most similar, it names this one.
     """
     modules, needed = [], 0
     for component, entry in result.components.items():
@@ -323,12 +324,12 @@ def against_table(results: list[Model], other: str) -> Table:
         for result in results
         for component, similarity in result.against.items()
     ]
-    title = f"Similarity of last layers beside those of {other} (Yun et al. 2021, Table 2)"
+    title = f"Similarity of last layers to those of {other} (Yun et al. 2021, Table 2)"
     return Table(title, 2, ["model", "component", *AGAINST], [lines])
 
 
 def number(value: float | None) -> str:
-    """Format a value with three decimals; a dash for None."""
+    """Return a value as text with three decimals, or a dash for None."""
     return "-" if value is None else f"{value:.3f}"
 
 

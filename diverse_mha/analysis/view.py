@@ -1,4 +1,4 @@
-"""Data of the report's view of single heads: attention weights of sentences, maps of heads."""
+"""Data for the report's view of single heads: attention weights of sentences, maps of heads."""
 
 import base64
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from diverse_mha.analysis.similarity import Selection, mean
 from diverse_mha.attention import HeadStates
 
 TOKENS = 64  # shown per side of a sentence; a block of a language model may have thousands
-#: measure -> attribute, title, meaning of a strong colour. For pairs the value of
-#: a head is its mean over the other heads of its module.
+#: Measure -> attribute, title, meaning of a strong colour. For a measure of pairs, the value of a
+#: head is the mean over the other heads of its module.
 MAPS = {
     "cka": ("pairs", "CKA with the other heads of the layer", "more similar"),
     "svcca": ("pairs", "SVCCA with the other heads of the layer", "more similar"),
     "jsd": ("pairs_per_row", "JSD per query from the other heads of the layer", "differs more"),
     "entropy": ("heads", "entropy of the attention, nats", "less sharp"),
     ABLATION: ("heads", "rise of the loss without the head, bits a token", "needed more"),
-    GRADIENT: ("heads", "|gradient| by a gate on the head, bits a token", "needed more"),
+    GRADIENT: ("heads", "|gradient| of a gate on the head, bits a token", "needed more"),
 }
 
 
@@ -42,17 +42,18 @@ def take_sentence(
         index: row of the sentence in the batch.
         states: head states of the batch, with ``weights``.
         selection: components and layers.
-        numbers: the heads of each module, if some are pruned; missing ones have weights of 0.
+        numbers: (component, layer) -> heads of the module, if some are pruned. Pruned heads get
+            weights of 0.
 
     Returns:
         ``{"number", "components": {component: {"queries", "keys", "weights"}}}``: the sentence's
-        number in fairseq-generate, the first ``TOKENS`` tokens of both sides, and round(255 w) of
-        the weights (layers, heads, queries, keys) as base64.
+        number as in fairseq-generate, the first ``TOKENS`` tokens of queries and keys, and the
+        weights w (layers, heads, queries, keys) as round(255 w) in base64.
     """
     components = {}
     for component in selection.components_of(states):
         layers = states[component]
-        # An example of a pair task has two rows; the first is shown.
+        # An example with a pair of sentences has two rows; the first is shown.
         batch_row = index * (len(layers[0].weights) // len(sample["id"]))
         queries, keys = _tokens(task, sample, component, batch_row)
         real_t = _real(layers[0].query_padding_mask, batch_row, len(queries))
@@ -81,8 +82,8 @@ def _real(padding: Tensor | None, row: int, length: int) -> list[int]:
 def _tokens(task: Any, sample: dict, component: str, row: int) -> tuple[list[str], list[str]]:
     """Return the tokens of the queries and of the keys, padding included.
 
-    Positions of the decoder are labelled with their input token; queries of the encoder-decoder
-    attention with the token that they predict, as in an alignment.
+    Positions of the decoder are labelled with their input token. Queries of the encoder-decoder
+    attention are labelled with the token that they predict, as in an alignment.
     """
     net_input = sample["net_input"]
     source = [task.source_dictionary[int(n)] for n in net_input["src_tokens"][row]]
@@ -112,7 +113,7 @@ def view_data(analyses: list[tuple[Model, list[dict]]]) -> dict:
 
 
 def _rows(entry: Component, measure: str) -> list[list[float | None]]:
-    """Return a value for each head, by layer."""
+    """Return, for each layer, the value of each head."""
     rows = []
     for layer in entry.layers.values():
         values = getattr(layer[measure], MAPS[measure][0], None) or [None] * entry.heads

@@ -138,8 +138,8 @@ def test_against_compares_several_models_with_a_single_head_model(
     words = ["analyze", str(checkpoint), str(other), str(data), "--against", str(single)]
     assert run([*words, "--cpu"]) == 0
     out = capsys.readouterr().out
-    assert "last layers beside those of single" in out
-    assert "each head: a head by itself beside all of the other model" in " ".join(out.split())
+    assert "last layers to those of single" in out
+    assert "each head: one head against all heads of the other model" in " ".join(out.split())
     assert len(re.findall(r"^(baseline|other) +(encoder|cross|decoder) ", out, re.M)) == 6
     content = scores(*words[1:])
     assert content["against"]["name"] == "single"

@@ -92,8 +92,8 @@ def test_saved_arrays_equal_those_in_memory(checkpoint, data, tmp_path):
 WRONG = {
     "give a list with a sentence": ("0 1", {}),
     "sentence 2: is empty; leave it out": (["0", " "], {}),
-    "sentence 1: 2,001 subwords, at most 1,024 fit the model": (["0 " * 2000], {}),
-    "target: 1 for 2 sentences; give one each": (SENTENCES, {"target": ["0"]}),
+    "sentence 1: 2,001 subwords, but the model reads at most 1,024": (["0 " * 2000], {}),
+    "target: has 1 texts for 2 sentences; give one for each": (SENTENCES, {"target": ["0"]}),
     "head states: unknown 'weigths'": (SENTENCES, {"states": ("weigths",)}),
 }
 

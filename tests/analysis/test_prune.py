@@ -66,7 +66,7 @@ def test_pruned_heads_are_zero_and_the_loss_equals_masking(by, checkpoint, data,
 def test_keep_one_leaves_a_head_in_every_attention(checkpoint, data, tmp_path, capsys):
     output = str(tmp_path / "pruned.pt")
     words = ["prune", str(checkpoint), str(data), "--output", output, "--cpu", "--keep-one"]
-    with pytest.raises(UserError, match="--heads 19: 19 of 24 heads; at most 18 can go"):
+    with pytest.raises(UserError, match="--heads 19: 19 of 24 heads; at most 18 can be pruned"):
         run([*words, "--heads", "19"])
     assert run([*words, "--heads", "18", "--steps", "3"]) == 0
     model = load(output, str(data), cpu=True).model
@@ -130,12 +130,12 @@ def test_unprunable_models_and_invalid_counts_are_refused(save, checkpoint, data
             "aggregates heads by RoutingAggregation in encoder layer 2",
         ),
         ((checkpoint, data), "one of the arguments --heads --share --curve is required"),
-        ((checkpoint, checkpoint, data, "--heads", 1), "a second checkpoint"),
+        ((checkpoint, checkpoint, data, "--heads", 1), "second checkpoint; give one"),
         ((checkpoint, data, "--heads", 1, "--score", "nll"), "--score nll: needs --curve"),
         ((checkpoint, data, "--heads", 1, "--seed", 2), "--seed 2 has no effect with --by imp"),
         (
             (checkpoint, data, "--curve", "0,0.9", "--keep-one"),
-            "--curve 0.9: 22 of 24 heads; at most 18 can go with --keep-one",
+            "--curve 0.9: 22 of 24 heads; at most 18 can be pruned with --keep-one",
         ),
     ):
         with pytest.raises(UserError, match=message):

@@ -49,7 +49,7 @@ def test_a_smaller_model_equals_the_zeroed_one(share, checkpoint, data, tmp_path
     assert parameters(zeroed) - parameters(small) == count * (4 * 16 * 4 + 3 * 4)
     assert small.stat().st_size < zeroed.stat().st_size
     gone = [f"{c} {n}" for c, n in re.findall(r"(\w+) (\d\.\d)", said[1])]
-    (option,) = re.findall(r"^to train on, add --pruned-heads '(.*)'$", said[3])
+    (option,) = re.findall(r"^to continue training, add --pruned-heads '(.*)'$", said[3])
     parts = [part.split() for part in option.split(", ")]
     assert sorted(gone) == sorted(f"{c} {n}" for c, *heads in parts for n in heads)
     assert torch.load(small, weights_only=True)["cfg"]["model"]["pruned_heads"] == option

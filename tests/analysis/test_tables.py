@@ -93,7 +93,7 @@ def test_tables_have_all_modules_and_the_legend_explains_all_columns():
     assert similarity.groups[1][1] == ["", "2", "0.300", "0.350", "0.300", "-"]
     assert [row[1] for row in scores.groups[-1]] == ["last", "mean"]
     assert any(line.startswith("Sub.: exp(D) of values") for line in legend([found]))
-    assert any("mean rows are geometric" in line for line in legend([found]))
+    assert any("means are geometric means" in line for line in legend([found]))
     found.disagreement = None
     for entry in found.components.values():
         for layer in entry.layers.values():
@@ -165,7 +165,9 @@ def test_a_ranking_that_the_bias_reverses_is_reported():
     first = with_cka("first", 100, l1=(0.30, 0.05))
     (sentence,) = comparison_tables([first, with_cka("b", 400, l1=(0.2, 0.1))])[0].findings
     assert sentence.startswith("Heads of b are less similar than those of first: CKA 0.200 against")
-    assert "Without bias it is the reverse: CKA unb. 0.100 against 0.050. These are" in sentence
+    assert (
+        "Without bias, the order is reversed: CKA unb. 0.100 against 0.050. These are" in sentence
+    )
     for same in ((0.2, 0.04), (0.3, 0.9), (0.2, None), (0.2, 0.0501)):
         (sentence,) = comparison_tables([first, with_cka("b", 400, l1=same)])[0].findings
         assert "reverse" not in sentence, same
