@@ -63,10 +63,10 @@ COMMANDS = {
     "align": Command("evaluation.align", "align words by a head of a translation model", reads=2),
     "compare": Command("evaluation.compare", "test whether a difference is larger than chance"),
     "reproduce": Command(
-        "experiments.reproduce", "train and print a table of the papers", in_clone=True
+        "experiments.reproduce", "train a table of the papers and print it", in_clone=True
     ),
     "benchmark": Command(
-        "benchmarks.benchmark", "measure the speed of training beside stock fairseq", True, True
+        "benchmarks.benchmark", "compare the speed of training with stock fairseq", True, True
     ),
     "options": Command("training.options", "show the options of models, criterions and tasks"),
     "path": Command("training.path", "print the folder to give to fairseq's --user-dir"),
@@ -114,7 +114,7 @@ def _check_named(words: Sequence[str]) -> None:
     for path in words[0].split(os.pathsep) if words else ():
         name, _, file = path.partition("=")  # NAME=CHECKPOINT
         if not os.path.exists(path) and not (file and os.path.exists(file)):
-            raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
+            raise UserError(f"{path}: no such checkpoint; check the folder and the name")
     if len(words) > 1 and not words[1].startswith("-"):
         for folder in words[1].split(os.pathsep):
             check_data_exists(Path(folder))

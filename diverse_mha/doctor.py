@@ -67,7 +67,7 @@ class Check(NamedTuple):
 
 def checks() -> Iterator[Check]:
     """Yield the checks in order."""
-    cure = "fairseq needs Python 3.11 to 3.13; scripts/setup.sh looks for one"
+    cure = "fairseq needs Python 3.11 to 3.13; scripts/setup.sh looks for such a version"
     yield Check("python", _python, cure=cure)
     yield Check("torch", _torch)
     yield Check("fairseq", _fairseq)

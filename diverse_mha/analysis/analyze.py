@@ -85,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     what.add_argument(
         "--against", metavar="CHECKPOINT",
-        help="also compare each model's last layers with those of this one, such as a "
-        "single-head model (Yun et al. 2021, Table 2)",
+        help="also compare each model's last layers with the last layers of this model, such as "
+        "a single-head model (Yun et al. 2021, Table 2)",
     )  # fmt: skip
     results = parser.add_argument_group("results")
     results.add_argument(
@@ -188,9 +188,9 @@ def read_sentences(value: str | None) -> list[str]:
 
 
 def check_heads_file(args: argparse.Namespace) -> None:
-    """Raise an error for ``--save-heads`` without sentences, with several models, or a wrong FILE.
+    """Raise an error if ``--save-heads`` has no sentences, several models or a wrong FILE.
 
-    An existing FILE must be one that ``--save-heads`` wrote.
+    An existing FILE is wrong unless ``--save-heads`` wrote it.
     """
     file = args.save_heads
     if file is None:
@@ -261,7 +261,7 @@ def open_models(
     Args:
         paths: checkpoints.
         data: folder of binarised data (fairseq-preprocess).
-        selection: what will be measured.
+        selection: components, layers, measures and split.
         against: checkpoint to compare all others with.
         cpu: do not use a GPU.
 

@@ -127,7 +127,7 @@ def headline(results: list[Model]) -> str:
         return (
             " ".join(findings_by_table[0])
             if findings_by_table
-            else "Nothing that was measured compares these models."
+            else "None of the measures can compare these models."
         )
     (result,) = results
     main = next(filter(None, (_main(result, question) for question in QUESTIONS)))
@@ -136,7 +136,7 @@ def headline(results: list[Model]) -> str:
         return f"{main} compares pairs of heads, but {result.name} has one head in each module."
     low, high = (f"{x:.3f} ({part}, layer {layer})" for x, part, layer in (values[0], values[-1]))
     average = f"Heads of {result.name}: {main} {mean(x for x, *_ in values):.3f}"
-    said = f"{average}, from {low} to {high}. Analyze a second checkpoint with it to compare."
+    said = f"{average}, from {low} to {high}. To compare, analyze it with a second checkpoint."
     return " ".join([said, *bias_findings(result)])
 
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
     parser.add_argument(
         "--output", required=True, metavar="FILE",
-        help="write the smaller checkpoint here; with --curve, a folder",
+        help="pruned checkpoint to write; with --curve, folder to write",
     )  # fmt: skip
     add_force(parser)
     add_number(parser, "max-tokens", 4000, "tokens in a batch")

@@ -127,7 +127,7 @@ class Table(NamedTuple):
 
 
 def columns_of(result: Model, measures: tuple[str, ...] | None = None) -> list[Column]:
-    """Return the columns that were measured, of ``measures`` only if given."""
+    """Return the columns of the measures that were measured, and are in ``measures`` if given."""
     measured = {*result.summary, *(["disagreement"] if result.disagreement else [])}
     wanted = measured if measures is None else measured.intersection(measures)
     return [column for column in COLUMNS if column.measure in wanted]
@@ -338,8 +338,8 @@ def legend(results: list[Model]) -> list[str]:
     first = results[0]
     lines = [f"{c.heading}: {c.meaning}" for c in columns_of(first) if c.meaning]
     if lines:
-        lines.append(f"all, last: mean of the {OVER['last']} of the components; all, mean: of "
-                     f"{OVER['mean']}")  # fmt: skip
+        lines.append(f"all, last: mean over the {OVER['last']} of the components; all, mean: mean "
+                     f"over {OVER['mean']}")  # fmt: skip
     if first.importance:
         replaced = REPLACED[first.importance.of]
         measured = [m for m in IMPORTANCE_MEANINGS if m in first.summary]

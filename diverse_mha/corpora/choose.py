@@ -77,9 +77,9 @@ def dropped_by(
 
 
 def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) -> str:
-    """Copy the pairs for which ``rule`` returns "", the filter; return a message with the counts.
+    """Copy the pairs that pass the filter; return a message with the counts.
 
-    For other pairs ``rule`` returns why they are dropped, such as "empty".
+    ``rule`` is the filter. It returns "" for a pair to keep, or the reason to drop it.
     """
     counts: Counter[str] = Counter()
 
@@ -92,7 +92,7 @@ def filter_pairs(sources: Pair, targets: Pair, rule: Callable[[str, str], str]) 
     if not counts[""]:
         raise UserError(
             f"no pair of {sources[0]} and {sources[1]} passes the length filter: {rules}; "
-            "see --max-length and --max-ratio"
+            "change --max-length or --max-ratio"
         )
     dropped = f"; dropped: {rules}" if rules else ""
     return f"{counts['']:,} of {counts.total():,} train pairs kept{dropped}"

@@ -123,7 +123,7 @@ def parse_pair(line: str) -> str:
         )
     unknown = {token for side in sides for token in side.split()}.difference(TOKENS)
     if unknown:
-        raise ValueError(f"unknown {min(unknown)!r}; formulas have {' '.join(TOKENS)}")
+        raise ValueError(f"unknown token {min(unknown)!r}; formulas have {' '.join(TOKENS)}")
     return line
 
 

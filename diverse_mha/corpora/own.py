@@ -78,7 +78,7 @@ def check_moses(text: Path, code: str) -> None:
 
 
 def _is_torn(tokens: Sequence[str]) -> bool:
-    """Return True if a word was split between letters, or at a mark or zero-width character."""
+    """Return True if a word was split between letters, at a combining mark or zero-width sign."""
     if _HEBREW_SIGN.search("".join(tokens)) and len(tokens) > 1:
         return True
     for before, after in pairwise(tokens):
@@ -95,9 +95,9 @@ def _assign(name: str, words: Sequence[str | Path]) -> str:
 
 
 def _earlier(root: Path, languages: Sequence[str]) -> tuple[str, list[str], dict[str, list]]:
-    """Return the tokeniser of an earlier corpus, its rules for each language, and variables."""
+    """Return an earlier corpus' tokeniser, rules for each language, and variables to set."""
     try:
-        made = read_json(root / "bin/corpus.json", "prepare that corpus anew")
+        made = read_json(root / "bin/corpus.json", "prepare that corpus again")
         moses = dict(
             zip((made["source"], made["target"]), made["tokenizer_languages"], strict=True)
         )

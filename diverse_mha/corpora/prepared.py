@@ -50,7 +50,7 @@ def preparation(data: Path) -> Preparation:
 
 
 def subwords_of(dictionary: Path) -> str | None:
-    """Return ``--post-process`` for the subwords of a fairseq dictionary; None for whole words."""
+    """Return the value of ``--post-process`` for a dictionary's subwords; None for whole words."""
     if not dictionary.is_file():
         raise UserError(f"{dictionary}: no such dictionary; check --target-lang")
     words = [line.rpartition(" ")[0] for line in read_lines(dictionary)]

@@ -46,7 +46,7 @@ def _read(path: Path, folder: Path) -> str:
             raise UserError(f"{path}: no line of split {split[:2]} ({split}); add some")
         for label in first[split].keys() - first["train"].keys():
             number = first[split][label]
-            raise UserError(f"{path}:{number}: label {label!r} does not occur in training (tr)")
+            raise UserError(f"{path}:{number}: label {label!r} has no example of split tr")
         write_lines(folder / f"{split}.tsv", lines)
     return ", ".join(f"{len(lines):,} {split}" for split, lines in splits.items()) + " sentences"
 

@@ -50,7 +50,7 @@ def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
     }
     write_json(folder / "corpus.json", made)
     shares = (f"{share:.2%} of {split}" for split, share in made["unknown_words"].items())
-    return f"{words:,} different words, besides <unk> ({', '.join(shares)}) and the line end"
+    return f"{words:,} different words, not counting <unk> ({', '.join(shares)}) and the line end"
 
 
 def share_outside(known: set[str], path: Path) -> float:

@@ -66,7 +66,7 @@ def _processor(model: Path):
 def dictionary(model: Path, vocabularies: Sequence[Path]) -> Iterator[str]:
     """Yield the lines of a fairseq dictionary with all pieces of a model and their counts.
 
-    As it has all pieces, text other than the training text has no unknown pieces.
+    Because the dictionary has all pieces, text other than the training text has no unknown pieces.
     """
     processor, counts = _processor(model), Counter()
     for path in vocabularies:

@@ -78,7 +78,7 @@ def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[in
 def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list[list[str]]:
     """Return the lines of parallel texts; ``texts`` is option (such as ``--reference``) -> file.
 
-    A text whose option is in ``blank`` may have empty lines only: a diverged model's output has.
+    A text whose option is in ``blank`` may consist of empty lines, as a diverged model's output.
     """
     texts_read: dict[str, list[str]] = {}
     for option, path in texts.items():
@@ -188,7 +188,7 @@ def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str],
 
 
 def filter_cli(function: Callable[[str], str]) -> None:
-    """Apply ``function`` to each line of standard input (UTF-8). Ctrl-C is left to the caller."""
+    """Apply ``function`` to each line of standard input (UTF-8). Ctrl-C ends it silently."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     source = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")
     target = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")

@@ -172,7 +172,10 @@ class Gold:
 
 
 class Direction:
-    """A translation model and its alignments of a split; with ``reverse`` the --reverse model."""
+    """A translation model and its alignments of a split.
+
+    ``reverse`` is True for the model of ``--reverse``.
+    """
 
     def __init__(self, checkpoint: str, data: str, args: argparse.Namespace, *, reverse: bool):
         head = args.reverse_head if reverse else args.head
@@ -195,7 +198,7 @@ class Direction:
 
     @property
     def row(self) -> int:
-        """Row of the candidate in use: the named one, or that of the best AER or consistency."""
+        """Row of the candidate in use: named by --head, or with the best AER or consistency."""
         if self._row is not None:
             return self._row
         values = (
@@ -204,7 +207,7 @@ class Direction:
         return max(range(len(values)), key=values.__getitem__)
 
     def links(self, row: int) -> dict[int, Links]:
-        """Return a candidate's links by sentence number, always as (source, target) of --head."""
+        """Return a candidate's links by sentence number, in the direction of the forward model."""
         found = {number: sentence.links(row) for number, sentence in self.sentences.items()}
         if self.reverse:
             found = {number: {(s, t) for t, s in links} for number, links in found.items()}

@@ -33,7 +33,7 @@ class Candidate(NamedTuple):
 
     layer: int  # from 1
     head: int | None  # from 1; None: the mean over the layer's heads
-    shifted: bool  # True: weights of the step that reads the word; False: that predicts it
+    shifted: bool  # True: use the step that reads the word; False: the step that predicts it
 
     def __str__(self) -> str:
         """Return the name, as in ``--head``."""

@@ -79,7 +79,7 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
             if name in sums:
                 sums[name] += value
             elif value.is_floating_point():
-                # Tied weights share storage, so += on a sum without a copy would change both.
+                # Copy, because tied weights share storage: += would be applied twice to it.
                 sums[name] = value.to(torch.float64, copy=True)
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)

@@ -46,7 +46,7 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     """Return a fairseq checkpoint on the CPU; with ``mmap``, tensors are read only when used."""
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: no such checkpoint; check the folder for those that exist")
+        raise UserError(f"{path}: no such checkpoint; check the folder and the name")
     mmap = mmap and zipfile.is_zipfile(path)  # files of torch 1.5 or older cannot be mapped
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
@@ -358,5 +358,5 @@ def translation_batch(task: Any, sources: list[Tensor], targets: list[Tensor]) -
 def head_states(
     model: nn.Module, sample: dict, wanted: tuple[str, ...]
 ) -> dict[str, list[HeadStates]]:
-    """Return component -> states of each layer for a batch; ``wanted`` names the tensors."""
+    """Return component -> states of each layer for a batch; ``wanted`` has names of states."""
     return model(**sample["net_input"], return_head_states=wanted)[1]["head_states"]

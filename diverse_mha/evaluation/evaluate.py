@@ -130,7 +130,7 @@ def languages(
         raise UserError(f"{data}: has {subset} for {pairs}; give a folder with one pair")
     (pair,) = pairs_found
     if target not in (None, *pair):
-        raise UserError(f"--target-lang {target}: {data} is for {' and '.join(pair)}")
+        raise UserError(f"--target-lang {target}: {data} only has {' and '.join(pair)}; give one")
     target = target or (trained[1] if set(pair) == set(trained) else pair[1])
     return pair, (pair[1 - pair.index(target)], target)
 
@@ -148,7 +148,7 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
 
 
 def check_count(count: int, what: str, lines: int) -> None:
-    """Raise an error unless there is one translation (or other ``what``) for a reference line."""
+    """Raise an error unless ``count``, a number of ``what``, is the number of reference lines."""
     if count != lines:
         raise UserError(
             f"{count} {what} for {lines} reference lines: the reference does not belong to this "

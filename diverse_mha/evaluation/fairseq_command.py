@@ -112,12 +112,14 @@ def parse_with_fairseqs(
 
 
 def _sampled(inputs: Inputs, samples: int | None) -> Inputs:
-    """Add ``--attention-samples`` to fairseq's options; refuse a model without noise."""
+    """Add ``--attention-samples`` to fairseq's options; raise an error if a model has no noise."""
     if samples is None:
         return inputs
     option = f"--attention-samples {samples}"
     if any(word.startswith("--model-overrides") for word in inputs.extra):
-        raise UserError(f"{option}: cannot be combined; add attention_samples to --model-overrides")
+        raise UserError(
+            f"{option}: cannot be combined with --model-overrides; add attention_samples there"
+        )
     for path in inputs.checkpoints:
         cfg = load_checkpoint(path, mmap=True).get("cfg") or {}
         if not (cfg.get("model") or {}).get("attention_noise"):

@@ -34,7 +34,7 @@ class Pipeline:
     kind: str  # a key of ``SCORES``
     prepare: tuple[str, ...] = ()  # a script of ``data-prep/`` and its options; empty: none
     average: int = 0  # number of last checkpoints to average; 0: use the best checkpoint
-    average_by: str = "update"  # or "epoch": which checkpoints are averaged
+    average_by: str = "update"  # kind of checkpoints to average, "update" or "epoch"
     score: str = ""  # the score that the paper reports
     beam: int = 5
     lenpen: float = 1.0
@@ -54,7 +54,7 @@ def read_pipeline(
     """Read the pipeline from the settings of a recipe or checkpoint.
 
     Args:
-        settings: settings by group.
+        settings: group -> settings.
         name: the file, for messages.
         defaults: fairseq's defaults of the group ``generation``; options with these values are
             left out.

@@ -42,7 +42,7 @@ def head_first(parameters: dict, layer: int, head: int, heads: int) -> dict:
     """Return parameters with one encoder-decoder head moved to the front of its layer.
 
     CTranslate2 can only return the attention of a layer's first heads. The model's outputs stay
-    equal up to rounding. ``layer`` and ``head`` are numbered from 1; ``heads`` is their number.
+    equal up to rounding. ``layer`` and ``head`` are numbered from 1; the layer has ``heads`` heads.
     """
     order = [head - 1, *(other for other in range(heads) if other != head - 1)]
     moved, prefix = dict(parameters), f"decoder.layers.{layer - 1}.encoder_attn."

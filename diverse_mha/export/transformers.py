@@ -35,7 +35,7 @@ _NOT_PARAMETERS = ("version", "_float_tensor")  # last part of the names of buff
 
 def _check(path: str, args: Namespace) -> None:
     if args.task != "translation":
-        raise UserError(f"{path}: is a language model; --format transformers needs translation")
+        raise UserError(f"{path}: is a language model; give a translation model, or another format")
     given = {name: getattr(args, name, None) or value for name, value in _ONLY.items()}
     differing = [name for name, value in _ONLY.items() if given[name] != value]
     differing += [name for name in _WIDTHS if getattr(args, name) != args.encoder_embed_dim]

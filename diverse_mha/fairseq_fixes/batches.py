@@ -86,6 +86,6 @@ def find_rows(original, self, step, lprobs, scores, previous=None, original_batc
     if numbers is not None:
         if step == 0:
             self.first_numbers = numbers
-        same = numbers.unsqueeze(1).eq(self.first_numbers)  # (rows left, rows)
+        same = numbers.unsqueeze(1).eq(self.first_numbers)  # (rows left, rows at first)
         original_batch_idxs = same.int().argmax(dim=1)
     return original(self, step, lprobs, scores, previous, original_batch_idxs)

@@ -40,7 +40,7 @@ from diverse_mha.fairseq_fixes.patch import patch
 
 @patch(checkpoint_utils, "save_checkpoint")
 def save_update_checkpoint(save, cfg, trainer, epoch_itr, val_loss):
-    """Save as fairseq does, and the update checkpoint that it skips at the end of an epoch."""
+    """Save as fairseq does; also save the update checkpoint that it skips at an epoch's end."""
     saved = save(cfg, trainer, epoch_itr, val_loss)
     updates, interval = trainer.get_num_updates(), cfg.save_interval_updates
     if saved is None or interval <= 0 or updates % interval or not epoch_itr.end_of_epoch():

@@ -1,4 +1,4 @@
-"""Applies all patches in this order. If a function is patched twice, the later patch is outside."""
+"""Applies all patches in this order. Of two patches of a function, the later wraps the earlier."""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     checkpoints,

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def resume_position(cfg):
-    """Context manager: fairseq resumes at the same position in the data with any process count.
+    """Context manager: resume at the same position in the data with any number of processes.
 
     Raises:
         UserError: the position is within an epoch, and an option in ``LIMITS`` has changed.
@@ -230,7 +230,7 @@ def check_same_run(
                 + (
                     f"to continue that run with the new value, add {cure}"
                     if fits
-                    else f"there, {FINETUNE} {path}"
+                    else f"to start from its weights there, {FINETUNE} {path}"
                 )
             )
     before, after = saved.get("criterion") or {}, now["criterion"]

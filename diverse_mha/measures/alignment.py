@@ -154,7 +154,7 @@ def _by_target(link: tuple[int, int]) -> tuple[int, int]:
 
 
 def _unaligned(link: tuple[int, int], links: Links) -> tuple[bool, bool]:
-    """Return (True if the source word of a link has no link, the same for the target word)."""
+    """Return two values: whether the source word, and the target word, of ``link`` has no link."""
     return tuple(all(link[side] != other[side] for other in links) for side in (0, 1))
 
 

@@ -1,4 +1,4 @@
-"""Mean and scatter of a stream of vectors in constant memory."""
+"""Computes mean and scatter matrix of a stream of vectors in constant memory."""
 
 import torch
 from torch import Tensor

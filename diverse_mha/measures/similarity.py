@@ -16,7 +16,7 @@ RANK_TOLERANCE = 1e-12  # relative to the largest eigenvalue; smaller ones are r
 class Svcca(NamedTuple):
     """Result of SVCCA, with both readings of Yun et al. 2021, section 3.2 (docs/analysis.md)."""
 
-    mean: float  # mean canonical correlation, in [0, 1]; higher = more alike
+    mean: float  # mean canonical correlation, in [0, 1]; higher = more similar
     coefficients: Tensor  # (k,) float64, in descending order; k may be 0
     kept: tuple[int, int]  # number of directions kept of x and of y
 

@@ -90,7 +90,7 @@ def test_published_files_are_read_and_a_wrong_line_is_reported(tmp_path):
         file.write("<\ta\t( not g )\n")
     assert "(made by: pairs published --files=" in refused("logic", *words, cwd=tmp_path)
     said = refused("logic", *words, "--force", cwd=tmp_path)
-    assert f"train2.gz:{len(pairs[2]) + 1}: unknown 'g'; formulas have a b" in said
+    assert f"train2.gz:{len(pairs[2]) + 1}: unknown token 'g'; formulas have a b" in said
     (tmp_path / "train2.gz").write_bytes((tmp_path / "train3.gz").read_bytes()[:99])
     assert "train2.gz is damaged" in refused("logic", *words, "--force", cwd=tmp_path)
     (tmp_path / "train2.gz").unlink()

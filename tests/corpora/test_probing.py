@@ -57,7 +57,7 @@ def test_published_file_is_binarised(tmp_path):
         (1, "tr\t\ta", "label '': must be one word"),
         (1, "tr\tO\t ", "the sentence is empty"),
         (2, "tr\tO\ta <pad> </s> b", "the sentence has </s>, fairseq's special token; remove it"),
-        (5, "te\tX\ta", "label 'X' does not occur in training"),
+        (5, "te\tX\ta", "label 'X' has no example of split tr"),
         (5, "va\tO\ta", r"no line of split te \(test\)"),
     ],
 )

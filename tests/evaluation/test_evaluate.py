@@ -208,7 +208,7 @@ def test_attention_samples_become_a_model_override(tmp_path):
     override = "--model-overrides={'model': {'attention_samples': 4}}"
     assert inputs_of(path, "--attention-samples", "4").extra == (override,)
     assert inputs_of(path).extra == ()
-    with pytest.raises(UserError, match="--attention-samples 4: cannot be combined; add"):
+    with pytest.raises(UserError, match="--attention-samples 4: cannot be combined with"):
         inputs_of(path, "--attention-samples", "4", "--model-overrides", "{}")
     torch.save({"cfg": {"model": {}}, "model": {"x": torch.ones(1)}}, path)
     with pytest.raises(UserError, match="model.pt was trained without --attention-noise"):

@@ -64,7 +64,7 @@ def test_logits_equal_fairseqs(sharing):
             {"activation_fn": "gelu_accurate"},
             "--activation-fn gelu_accurate",
         ),
-        ("transformer_lm_disagree_tiny", LM, "a language model; --format transformers"),
+        ("transformer_lm_disagree_tiny", LM, "is a language model; give a translation"),
     ],
 )
 def test_options_unknown_to_fsmt_are_refused(arch, options, said):

@@ -134,7 +134,9 @@ def test_changed_run_needs_confirmation(group, options, named, tmp_path):
     path = "run/checkpoint_last.pt"
     with pytest.raises(UserError, match=named):
         check_same_run(path, *changed(tmp_path, group, options), OWN)
-    with pytest.raises(UserError, match="another --save-dir, or, there, --finetune-from-model r"):
+    with pytest.raises(
+        UserError, match="another --save-dir, or, to start from its weights there, --fi"
+    ):
         check_same_run(path, *changed(tmp_path, group, options), OWN, fits=False)
     if group in MEANT:
         meant = changed(tmp_path, group, options, {MEANT[group]: True})

@@ -176,7 +176,11 @@ def check_search(systems: Sequence[System], *, allowed: bool = False) -> tuple[s
 
 
 def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Difference] | None:
-    """Compare seed by seed. Return None if a seed is unknown, or shared seeds link no baseline."""
+    """Return the differences from the baseline, compared seed by seed.
+
+    Return None if a seed is unknown or repeated, or if no chain of shared seeds links a system to
+    the baseline.
+    """
     rows = [{run.seed: run.scores[name] for run in system.runs} for system in systems]
     if any(
         None in row or len(row) < len(system.runs)
