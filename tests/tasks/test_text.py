@@ -82,7 +82,8 @@ def test_second_part_of_a_split_and_second_folder_are_checked(tmp_path, combine)
     check_split(both, "train", combine)
     (part / "train1.bin").write_bytes(b"")
     if combine:
-        with pytest.raises(ValueError, match="two/input0/train1.bin: cut off, as it has 0 bytes"):
+        message = "two/input0/train1.bin: cut off, as it has 0 bytes"
+        with pytest.raises(ValueError, match=message):
             check_split(both, "train", combine)
     else:
         check_split(both, "train", combine)

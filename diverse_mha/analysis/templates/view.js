@@ -1,10 +1,10 @@
 "use strict";
-// The view of single heads: its data are in #view-data, as diverse_mha/analysis/view.py makes them.
+// The view of single heads. Its data, made by diverse_mha/analysis/view.py, are in #view-data.
 (() => {
   const at = (name) => document.getElementById(`view-${name}`);
   const data = JSON.parse(at("data").textContent);
-  let query = 2; // the word whose attention is shown; the decoder's first can look nowhere else
-  let weights; // of the chosen component and sentence
+  let query = 2; // index of the word whose attention is shown; a decoder's first word only has itself
+  let weights; // attention weights of the chosen component and sentence
 
   function make(tag, parent, text, attributes = {}) {
     const element = parent.appendChild(document.createElement(tag));
@@ -13,11 +13,12 @@
     return element;
   }
 
-  // Grows with the square root, so that small weights can be seen, too; text on it stays readable.
+  // The colour grows with the square root, so that small weights are visible, and up to 65 %, so that
+  // text on it stays readable.
   const shade = (element, share) =>
     element.style.setProperty("--share", `${Math.round(65 * Math.sqrt(Math.max(share, 0)))}%`);
 
-  function offer(name, entries) { // keeps what was chosen, where it is there
+  function offer(name, entries) { // fills a select; keeps the chosen value if it is still there
     const select = at(name), kept = select.value;
     if (select.dataset.entries === JSON.stringify(entries)) return;
     select.dataset.entries = JSON.stringify(entries);
@@ -59,7 +60,7 @@
     query = place;
     const buttons = [...at("queries").children], keys = [...at("keys").children];
     for (const [other, button] of buttons.entries()) {
-      button.tabIndex = other === place ? 0 : -1; // one stop of the Tab key; arrows do the rest
+      button.tabIndex = other === place ? 0 : -1; // one stop for the Tab key; arrow keys move between words
       button.setAttribute("aria-pressed", other === place);
     }
     const layer = at("layer").selectedIndex, head = at("head").selectedIndex;
@@ -106,10 +107,10 @@
           if (here && head === at("head").selectedIndex) cell.setAttribute("aria-current", "true");
           cell.addEventListener("click", () => {
             at("component").value = key;
-            refresh(); // offers the layers and heads of that component
+            refresh(); // fills the selects with the layers and heads of this component
             [at("layer").selectedIndex, at("head").selectedIndex] = [layer, head];
             refresh();
-            at("queries").children[query].focus(); // which the page scrolls to
+            at("queries").children[query].focus(); // the page scrolls there, too
           });
         }
       }
