@@ -132,7 +132,7 @@ def hydras_warnings_hidden() -> Iterator[None]:
 
 
 @patch(checkpoint_utils, "_upgrade_state_dict")
-def _checked(upgrade, state):
+def _check_and_upgrade(upgrade, state):
     path, given = _reading.get()
     for options in (state.get("args"), state.get("cfg")):
         if options is not None:
@@ -155,7 +155,7 @@ def _check_criterion(options: Mapping) -> None:
 
 
 @patch(checkpoint_utils, "load_model_ensemble_and_task")
-def _explained(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
+def _load_and_explain(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
     ensemble, cfg = [], None
     for path in map(str, filenames):  # one by one, so that an error names the right checkpoint
         with reading(path, arg_overrides), options_explained(BUILDING_ERRORS):
@@ -168,7 +168,7 @@ def _explained(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
 
 
 @patch(models, "build_model")
-def _explained_model(build, cfg, task, from_checkpoint=False):
+def _build_and_explain(build, cfg, task, from_checkpoint=False):
     try:
         with options_explained(Exception if from_checkpoint else ()):
             return build(cfg, task, from_checkpoint)
@@ -180,7 +180,7 @@ def _explained_model(build, cfg, task, from_checkpoint=False):
 
 
 @patch(encoders, "build_bpe")
-def _asking_for_files(build, cfg, *args, **kwargs):
+def _report_missing_file(build, cfg, *args, **kwargs):
     try:
         return build(cfg, *args, **kwargs)
     except MissingMandatoryValue as error:

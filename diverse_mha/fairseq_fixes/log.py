@@ -60,7 +60,7 @@ def say_length(trainer, epochs) -> None:
         return
     text = "to train: %s, %.1f epochs of %s"
     logger.info(text, counted(left, "update"), left / an_epoch, counted(an_epoch, "update"))
-    _time(trainer, done, min(ends))
+    _log_time_left(trainer, done, min(ends))
 
 
 def batch_of(cfg, epoch: int) -> str:
@@ -81,7 +81,7 @@ def say_batch(cfg, epoch: int, before=None) -> None:
         logger.warning("until now, an update took up to %s; the learning rate is not adapted", then)
 
 
-def _time(trainer, begun: int, end: int) -> None:
+def _log_time_left(trainer, begun: int, end: int) -> None:
     """Patch a trainer to log the time left after the updates in ``MEASURED``."""
     step, since, wanted = trainer.train_step, [], [begun + updates for updates in MEASURED]
 
