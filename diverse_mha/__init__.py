@@ -2,7 +2,7 @@
 
 ``--user-dir diverse_mha`` imports this package, which registers its architectures, tasks,
 criterions and optimiser. Without fairseq the functions of ``diverse_mha.methods`` and
-``diverse_mha.measures`` still work; ``diverse-mha doctor`` says what is wrong.
+``diverse_mha.measures`` still work; ``diverse-mha doctor`` checks the installation.
 """
 
 import importlib
@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 if os.path.realpath(__path__[0]) not in __path__:
     __path__.append(os.path.realpath(__path__[0]))
 
-# fairseq asks on stderr for tensorboardX, which it needs for speech.
+# Hide fairseq's request to install tensorboardX, which only its speech tasks need.
 logging.getLogger("fairseq.tasks.text_to_speech").addFilter(
     lambda record: "install tensorboardX" not in record.getMessage()
 )
@@ -30,27 +30,28 @@ def register() -> None:
 
 
 def load(path, data, *, cpu=False):
-    """Load a checkpoint whose heads can be looked at; see ``diverse_mha.analysis.heads``.
+    """Load a checkpoint to inspect its heads; see ``diverse_mha.analysis.heads``.
 
     Args:
         path: a checkpoint of this package, or of fairseq's ``transformer`` or ``transformer_lm``.
-        data: folder with the dictionaries it was trained with.
+        data: folder with the dictionaries that the model was trained with.
         cpu: do not use a GPU.
 
     Returns:
         A model whose ``run(sentences, target)`` returns attention weights, outputs, logits,
         queries, keys and values of every layer and head.
     """
-    # By name: the analysis is above this module, and needs fairseq.
+    # Imported late and by name: the analysis imports this module, and needs fairseq.
     heads = importlib.import_module("diverse_mha.analysis.heads")
     return heads.load(path, data, cpu=cpu)
 
 
 @contextmanager
 def _root_logger_kept():
-    """Undo fairseq's ``logging.basicConfig(level=logging.DEBUG)`` (wav2vec2_classification.py).
+    """Context manager: restore the root logger, which fairseq's import sets to DEBUG.
 
-    Without this every library prints its debug messages in the commands and to Python callers.
+    Otherwise every library prints its debug messages (fairseq's wav2vec2_classification.py calls
+    ``logging.basicConfig``).
     """
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
@@ -61,5 +62,5 @@ def _root_logger_kept():
         root.handlers[:] = handlers
 
 
-# fairseq takes seconds to import, and most commands start without it.
+# Do not import fairseq here: that takes seconds, and most commands start without it.
 after_import("fairseq", register, _root_logger_kept)

@@ -16,17 +16,18 @@ STARTS_OVER = "interrupted; the same command starts again from the beginning"
 
 
 class UserError(ValueError):
-    """A wrong or missing input: one line that names it, its value and the cure.
+    """Error for a wrong or missing input; its one line names the input, its value and the cure.
 
-    Our commands print it and end with code 2 (:func:`run_cli`), fairseq's with code 1
+    Our commands print it and exit with code 2 (:func:`run_cli`), fairseq's with code 1
     (:func:`report_uncaught`).
     """
 
 
 def user_error_in(error: BaseException) -> UserError | None:
-    """Return the :class:`UserError` of an exception: itself, or a worker's that torch quotes.
+    """Return ``error`` if it is a :class:`UserError`, or one that torch quotes from a worker.
 
-    torch's ProcessRaisedException ends with the last line of the traceback in that process.
+    torch's ProcessRaisedException ends with the last line of the worker's traceback. Other errors
+    give None.
     """
     if isinstance(error, UserError):
         return error
@@ -40,10 +41,8 @@ def user_error_in(error: BaseException) -> UserError | None:
 def run_cli(main: Callable[[], int | None], *, interrupted: str = RESUMES) -> None:
     """Run a command's ``main`` and end the process with its exit code (None is 0).
 
-    ``interrupted`` is what Ctrl-C prints.
-
-    A :class:`UserError` or ``OSError`` is one line on stderr and code 2, Ctrl-C is 130, and a
-    closed pipe (``| head``) is 141.
+    A :class:`UserError` or ``OSError`` is printed in one line on stderr, with exit code 2. Ctrl-C
+    prints ``interrupted`` and exits with 130; a closed pipe (``| head``) exits with 141.
     """
     if sys.stderr is None:  # closed by the shell
         sys.stderr = open(os.devnull, "w")
@@ -77,7 +76,7 @@ def report_uncaught(
     *,
     interrupted: str = RESUMES,
 ) -> None:
-    """A ``sys.excepthook`` for fairseq's commands: one line for a user error and for Ctrl-C."""
+    """Print one line for a user error or Ctrl-C; a ``sys.excepthook`` for fairseq's commands."""
     refused = user_error_in(error)
     if refused is not None:
         _complain(str(refused))
@@ -117,7 +116,7 @@ class _Help(argparse.HelpFormatter):
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser that raises :class:`UserError` on a mistake."""
+    """Parser that raises :class:`UserError` for invalid arguments."""
 
     def __init__(self, **options):
         super().__init__(**{"formatter_class": _Help} | options)
@@ -143,13 +142,13 @@ class _SubcommandParser(OneLineParser):
 
 def called(command: str) -> str:
     """Return a subcommand's name as the user typed it: a script, or ``diverse-mha COMMAND``."""
-    # Set by scripts/env.sh.
+    # scripts/env.sh sets this variable.
     typed = os.environ.get("DIVERSE_MHA_SCRIPT") == f"{command}.sh"
     return f"scripts/{command}.sh" if typed else f"diverse-mha {command}"
 
 
 def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:
-    """Make one of fairseq's parsers report errors as :class:`OneLineParser` does."""
+    """Make a fairseq parser report errors like :class:`OneLineParser`; ``who`` is its name."""
     parser.prog, parser.error = who, functools.partial(OneLineParser.error, parser)
     return parser
 

@@ -12,7 +12,7 @@ from diverse_mha.common.errors import UserError
 
 
 def read_json(path: Path, cure: str) -> Any:
-    """Read a JSON file; a broken one is a :class:`UserError` that ends with ``cure``."""
+    """Read a JSON file; raise :class:`UserError`, ending with ``cure``, if it is invalid."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -20,12 +20,12 @@ def read_json(path: Path, cure: str) -> Any:
 
 
 def write_json(path: Path, content: dict) -> None:
-    """Write indented JSON, replacing the file in one step."""
+    """Write indented JSON, replacing the file atomically."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8, replacing the file in one step."""
+    """Write UTF-8, replacing the file atomically."""
     write_files({path: printable(text).encode()})
 
 
@@ -35,9 +35,9 @@ def printable(text: str) -> str:
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write the files, each replacing its target in one step, once all are on the disk.
+    """Write all files under temporary names, then replace each target atomically.
 
-    Makes missing folders. An error before the first replacement leaves all targets as they were.
+    Missing folders are created. An error before the first replacement leaves all targets unchanged.
     """
     targets = {path: link_target(path) for path in files}
     parts = {path: at.with_name(f".{at.name}.{os.getpid()}.tmp") for path, at in targets.items()}
@@ -61,9 +61,9 @@ def link_target(path: str | os.PathLike) -> Path:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Open ``path`` for writing bytes, which replace the file once they are on the disk.
+    """Context manager: open a temporary file for writing bytes, then rename it to ``path``.
 
-    They go to a temporary file beside it, deleted on error. Symbolic links are followed.
+    An error deletes the temporary file and leaves ``path`` unchanged. Symbolic links are followed.
     """
     path = link_target(path)
     part = Path(f"{path}.tmp")
@@ -71,7 +71,7 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
         with open(part, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # a power cut could leave the name without the content
+            os.fsync(file.fileno())  # otherwise a power cut could leave an empty file
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ def sha256_of(path: str | os.PathLike) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-#: The package, for fairseq's ``--user-dir``, and the folder around it: in a clone its root.
+#: The package's folder, for fairseq's ``--user-dir``, and its parent: in a clone, the root.
 USER_DIR = Path(__file__).resolve().parents[1]
 ROOT = USER_DIR.parent
 #: The recipes: inside the package in a wheel, beside it in a clone.
@@ -106,7 +106,7 @@ def check_data_folder(
     """Return the first folder of fairseq's data path, which joins folders by ``:``.
 
     Raises:
-        UserError: if a folder is missing, or no file of the first matches ``dictionaries``.
+        UserError: if a folder is missing, or the first has no file that matches ``dictionaries``.
     """
     folders = [Path(name) for name in str(data).split(os.pathsep)]
     for folder in folders:
@@ -128,7 +128,7 @@ def check_output_file(option: str, path: str | Path, ending: str = "") -> None:
     if path.is_dir():
         raise UserError(f"{option} {path}: is a folder; give a file name")
     if path.exists() and not path.is_file():
-        raise UserError(f"{option} {path}: is no regular file, and would be replaced; name another")
+        raise UserError(f"{option} {path}: is not a regular file; give another name")
     if not path.name.endswith(ending):
         raise UserError(f"{option} {path}: must end in {ending}")
     _check_above(option, path, link_target(path).parent)

@@ -9,13 +9,13 @@ import torch
 def first_order_only(backward: Callable) -> Callable:
     """Decorate a ``backward`` so that it raises RuntimeError under ``create_graph=True``.
 
-    torch's ``once_differentiable`` returns constants there if no incoming gradient requires one,
-    so second derivatives would be silently wrong.
+    torch's ``once_differentiable`` would return constants if no incoming gradient requires a
+    gradient, and second derivatives would be silently wrong.
     """
 
     @functools.wraps(backward)
     def checked(ctx, *grads):
-        if torch.is_grad_enabled():  # in a backward pass: create_graph=True
+        if torch.is_grad_enabled():  # in a backward pass only with create_graph=True
             name = type(ctx).__name__.removesuffix("Backward").lstrip("_")
             raise RuntimeError(
                 f"{name}: create_graph=True: second derivatives are not implemented; leave "

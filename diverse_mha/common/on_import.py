@@ -11,10 +11,10 @@ def after_import(
     then: Callable[[], None],
     within: Callable[[], AbstractContextManager] = nullcontext,
 ) -> None:
-    """Call ``then`` after ``name`` is imported ``within`` a context, or now if it already is.
+    """Call ``then`` after the package ``name`` is imported, or now if it already is.
 
-    ``then`` is not called if a module of ``then``'s package imports ``name`` first, because that
-    module is incomplete.
+    ``within`` returns a context manager, which is entered for the import. ``then`` is not called if
+    a module of ``then``'s package imports ``name`` first, because that module is incomplete.
     """
     if sys.modules.get(name) is None:
         sys.meta_path.insert(0, _Finder(name, then, within))
@@ -28,7 +28,7 @@ def cancel(name: str) -> None:
 
 
 class _Finder:
-    """Meta path finder for ``name``: delegates to the other finders, calls back after loading."""
+    """Meta path finder for ``name``: delegates to other finders, calls ``then`` after loading."""
 
     def __init__(self, name: str, then: Callable[[], None], within: Callable):
         self.awaited, self.then, self.within = name, then, within

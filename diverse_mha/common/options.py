@@ -18,14 +18,15 @@ from diverse_mha.common.ranges import Range
 
 
 def flag(name: str) -> str:
-    """Return an option as on the command line: ``logits_on`` is ``--logits-on``."""
+    """Return an option's command-line form: ``logits_on`` becomes ``--logits-on``."""
     return "--" + name.replace("_", "-")
 
 
 def as_keys(message: str, keys: Mapping[str, str]) -> str:
     """Replace options in a message by a recipe's config keys; ``keys`` maps option names to keys.
 
-    The cure, after a semicolon, names overrides: ``++key=value``.
+    In the cure, which follows a semicolon, an option with a value becomes an override:
+    ``++key=value``.
     """
 
     def key(option: re.Match) -> str:
@@ -60,14 +61,14 @@ def option(
     Args:
         default: its default.
         text: its help.
-        choices: its legal names; empty allows any value of its type.
+        choices: its legal values; empty allows any value of its type.
         legal: its range; a default of None is always legal.
     """
     return field(default=default, metadata={"help": text, "choices": choices, "range": legal})
 
 
 def read_options(kind: type, cfg: Any) -> Any:
-    """Return an instance of the dataclass ``kind`` with the values in ``cfg``, or else defaults.
+    """Return an instance of the dataclass ``kind`` with values from ``cfg``, or else defaults.
 
     Raises:
         UserError: for an illegal value.
@@ -84,9 +85,9 @@ def read_options(kind: type, cfg: Any) -> Any:
 
 
 def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
-    """Raise an error for options without effect that differ from their defaults.
+    """Raise an error if any of ``options``, which have no effect, differs from its default.
 
-    ``why`` follows "has no effect".
+    In the message ``why`` follows "has no effect".
     """
     for f in options:
         value = getattr(cfg, f.name, f.default)
@@ -168,9 +169,9 @@ class Place(NamedTuple):
 
     Attributes:
         component: ``encoder``, ``cross`` or ``decoder``.
-        side: the stack with its width and number of heads, ``encoder`` or ``decoder``.
+        side: the stack that it is in, ``encoder`` or ``decoder``.
         number: layer number, from 1.
-        embed_dim: C, the width.
+        embed_dim: C, the embedding dimension of that stack.
         num_heads: H.
         activation_dropout: fairseq's option.
     """
@@ -184,7 +185,7 @@ class Place(NamedTuple):
 
 
 def _nothing_to_check(options: Any, place: Place) -> None:
-    """Default check: the options are valid in every place."""
+    """Default check: accept the options in every place."""
 
 
 @dataclass(frozen=True)
@@ -195,16 +196,16 @@ class Method:
         name: value of the seam's option.
         help: its name in that option's help, such as "em-routing (Li et al. 2021)".
         build: returns the module for an instance of ``options`` and a ``Place``, or None if
-            attention needs none. A function at the top of its file, so that models pickle.
+            attention needs no module. It must be a top-level function, so that models pickle.
         options: dataclass of its options.
         check: raises ``UserError`` for options that do not fit a ``Place``; called for every
             component before anything is built.
-        stock: True if a trained model computes what stock fairseq does.
+        stock: True if a trained model computes the same as a stock fairseq model.
         carries: True if a layer's logits, or layer 1's values, go to the next layer.
-        fold: turns the parameters of an attention module (by name, in place) into those of a stock
-            one that computes the same; None if that cannot be.
-        head_axes: parameters of the module with a dimension of heads, and which it is, so that
-            heads can be removed; None if a head depends on others.
+        fold: changes a dictionary of an attention module's parameters, in place, into those of a
+            stock module that computes the same; None if no stock module does.
+        head_axes: parameter name -> dimension of the heads, so that heads can be removed; None if
+            heads depend on each other.
     """
 
     name: str
@@ -226,17 +227,19 @@ class Registry:
         self._listeners: list[Callable[[], None]] = []
 
     def register(self, method: Any) -> Any:
-        """Register a method with a ``name`` and ``options``; returns it, so usable as a decorator.
+        """Register and return a method with a ``name`` and ``options``; usable as a decorator.
 
         Raises:
-            ValueError: if the name is taken, or an option is declared differently.
+            ValueError: if the name is taken, or another method declares an option differently.
         """
         if method.name in self._methods:
             raise ValueError(f"{method.name!r} is registered already")
         known = {f.name: f for f in self.options()}
         for f in fields(method.options):
             if f.name in known and f.metadata != known[f.name].metadata:
-                raise ValueError(f"{method.name!r}: {flag(f.name)} is an option already")
+                raise ValueError(
+                    f"{method.name!r}: another method declares {flag(f.name)} differently"
+                )
         self._methods[method.name] = method
         for listener in self._listeners:
             listener()
@@ -273,9 +276,9 @@ class Seam(Registry):
     """Registry of a replaceable part of attention; an option selects the method.
 
     Args:
-        name: the option, with underscores.
+        name: name of the option, with underscores.
         default: the default method.
-        about: help text of the option, followed by the methods' names.
+        about: beginning of the option's help text; the methods' names follow.
         options: dataclass of further options of the seam, such as the layers.
     """
 
@@ -303,9 +306,9 @@ class Seam(Registry):
         for f in super().options():
             if f.name not in own:
                 others = [m.name for m in self if f.name in {g.name for g in fields(m.options)}]
-                # The architecture may set it; its default on the command line resets it.
-                why = f"with {flag(self.name)} {name}; it goes with {' or '.join(others)}, and "
-                why += f"with any method if it is {f.default}"
+                # The user resets an option that the architecture has set by giving its default.
+                why = f"with {flag(self.name)} {name}; use it with {' or '.join(others)}, "
+                why += f"or reset it to {f.default}"
                 refuse_idle(cfg, [f], why)
         return Selection(chosen, read_options(chosen.options, cfg))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 
-MADE_BY = "made_by"  # key of the command's name in its output
+MADE_BY = "made_by"  # key of an output file under which a command writes its name
 
 
 def add_force(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +31,10 @@ def check_replaceable(
     inputs: Iterable[str | Path | None] = (),
     force: bool = False,
 ) -> None:
-    """Raise an error if writing ``path`` would overwrite a file of the user's.
+    """Raise an error if writing ``path`` would overwrite a file that is not this command's.
 
     Args:
-        option: the option of the path, such as ``--output``, for messages.
+        option: the option that set the path, such as ``--output``, for messages.
         path: the file to write.
         is_own: returns True if the existing file is a result of this command.
         beside: further output files that belong to ``path``.

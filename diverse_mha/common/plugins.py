@@ -1,4 +1,4 @@
-"""Plugins of the user (``--user-dir``)."""
+"""Imports the user's own plugins (``--user-dir``)."""
 
 import argparse
 from pathlib import Path
@@ -18,7 +18,7 @@ def import_plugin(folder: str | None) -> None:
     if folder is None:
         return
     if not (Path(folder) / "__init__.py").is_file():
-        raise UserError(f"--user-dir {folder}: no package; give a folder with __init__.py")
+        raise UserError(f"--user-dir {folder}: not a package; give a folder with __init__.py")
     from fairseq.utils import import_user_module
 
     try:

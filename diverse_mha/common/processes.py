@@ -32,24 +32,24 @@ class Interrupted(Exception):
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[Callable[[], None]]:
-    """Record SIGINT, SIGTERM and SIGHUP instead of stopping at once.
+    """Context manager: record SIGINT, SIGTERM and SIGHUP instead of stopping at once.
 
     Yields:
         A function for a waiting loop that raises :class:`Interrupted` after a signal.
     """
-    came: list[int] = []
+    received: list[int] = []
 
     def check() -> None:
-        if came:
-            raise Interrupted(came[0])
+        if received:
+            raise Interrupted(received[0])
 
-    with _handled(CAUGHT, lambda number, _: came.append(number)):
+    with _handled(CAUGHT, lambda number, _: received.append(number)):
         yield check
 
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Raise SystemExit on SIGTERM and SIGHUP, so that this process cleans up."""
+    """Context manager: raise SystemExit on SIGTERM and SIGHUP, so that this process cleans up."""
 
     def end_now(number: int, _) -> NoReturn:
         raise SystemExit(128 + number)
@@ -73,7 +73,7 @@ def _handled(numbers: Sequence[int], handler: Callable) -> Iterator[None]:
 def import_path() -> dict[str, str]:
     """Return environment variables with which Python imports this copy of the package."""
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # Without it ``-m`` searches the current folder first, which may contain another copy.
+    # Without PYTHONSAFEPATH, ``-m`` searches the current folder first, where another copy may be.
     return {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(path)}
 
 
@@ -104,7 +104,7 @@ def end(
     grace: float = GRACE_SECONDS,
     gently: signal.Signals = signal.SIGTERM,
 ) -> None:
-    """Terminate commands with their children: signal ``gently``, wait up to ``grace`` s, SIGKILL.
+    """Terminate commands and their children: send ``gently``, wait ``grace`` s, send SIGKILL.
 
     SIGKILL is always sent, because a command may end before its children.
     """
@@ -119,10 +119,11 @@ def end(
 
 @contextlib.contextmanager
 def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
-    """Lock a folder for this process; it is created if missing.
+    """Context manager: lock a folder for this process; create it if missing.
 
     Raises:
-        UserError: another process has locked it, or ``option`` is given and it is not writable.
+        UserError: if another process has locked it; with ``option``, the option that named the
+            folder, also if it is not writable.
     """
     if option is not None:
         check_output_folder(option, folder)
@@ -140,8 +141,8 @@ def hold(folder: str | os.PathLike) -> bool:
     """Lock a folder until this process ends, without a lock file; forks do not inherit the lock.
 
     Returns:
-        False if another process has locked it. Also True if it cannot be locked: a missing folder,
-        or a file system without locks.
+        False if another process has locked it; True otherwise, also if the folder is missing or the
+        file system has no locks.
     """
     path = os.path.realpath(folder)
     if path in _held or not os.path.isdir(path):
@@ -156,7 +157,7 @@ def hold(folder: str | os.PathLike) -> bool:
 
 
 def _lock(path: str | os.PathLike, flags: int) -> int | None:
-    """Open and lock a file or a folder; None if another process has locked it."""
+    """Lock a file or folder and return its descriptor; None if another process has locked it."""
     handle = os.open(path, flags, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -177,8 +178,8 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 IMITATED_BFLOAT16 = (
-    "this processor has no arithmetic for bfloat16 and imitates it, which can take ten times as "
-    "long as float32"
+    "this processor has no bfloat16 arithmetic and imitates it, which can take ten times as long "
+    "as float32"
 )
 
 
@@ -218,7 +219,7 @@ def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | No
 
 
 def installed(*names: str) -> dict[str, str]:
-    """Return distribution -> version of those that are installed."""
+    """Return the versions, by name, of those distributions that are installed."""
     import importlib.metadata  # slow
 
     by_name = {}
@@ -231,7 +232,7 @@ def installed(*names: str) -> dict[str, str]:
 
 
 def resident_bytes() -> tuple[int, int]:
-    """Return this process's current and peak resident bytes; outside Linux the peak twice.
+    """Return this process's current and peak resident memory in bytes; the peak twice if not Linux.
 
     On Linux ``ru_maxrss`` starts at the peak of the parent process, so it is not used.
     """

@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 def hide_log(name: str = "fairseq") -> None:
-    """Hide log messages below warnings: fairseq logs every file. "" hides those of all packages."""
+    """Hide a package's log messages below warnings; ``name=""`` hides those of all packages."""
     logging.getLogger(name).setLevel(logging.WARNING)
 
 
@@ -24,16 +24,16 @@ def counted(number: int, noun: str) -> str:
 
 
 def terminal_bar(**options):
-    """Return a bar of tqdm's that is drawn on a terminal only, and disappears at its end."""
+    """Return a tqdm progress bar that is drawn only on a terminal, and removed when it ends."""
     from tqdm import tqdm
 
     return ensure_visible(tqdm(leave=False, disable=None, **options))
 
 
 def ensure_visible(bar):
-    """Make a bar of tqdm's visible where the terminal reports no size; return the bar."""
+    """Make a tqdm bar visible if the terminal reports size 0; return the bar."""
     for name, size in SIZE.items():
-        reported = getattr(bar, name, None)  # one less than the terminal has
+        reported = getattr(bar, name, None)  # tqdm stores the terminal's size minus one
         if reported is not None and reported < 1:
             setattr(bar, name, size)
             bar.refresh()

@@ -1,4 +1,4 @@
-"""Ranges of numbers: the legal values of an option, an argument of a function or of a command."""
+"""Ranges of numbers: the legal values of an option or argument."""
 
 import argparse
 import math
@@ -10,9 +10,9 @@ class Range(NamedTuple):
     """The legal values of an option or argument.
 
     Attributes:
-        words: their description, as in "must be 1 or more".
+        words: description of the values, as in "must be 1 or more".
         legal: returns True for a legal value.
-        kind: name of their type, before the words.
+        kind: name of their type, which precedes ``words`` in messages, such as "a number ".
     """
 
     words: str
@@ -20,16 +20,16 @@ class Range(NamedTuple):
     kind: str = ""
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ValueError for an illegal argument of a function."""
+        """Raise ValueError if ``value`` is illegal; ``name`` is the function's argument."""
         if not self.legal(value):
             raise ValueError(f"{name} is {value!r}; expected {self.kind}{self.words}")
 
     def parse_int(self, text: str) -> int:
-        """Read a whole number of a command line; argparse's ``type``."""
+        """Parse a whole number; for argparse's ``type``."""
         return self._read(int, text)
 
     def parse_float(self, text: str) -> float:
-        """Read a number of a command line; argparse's ``type``."""
+        """Parse a number; for argparse's ``type``."""
         return self._read(float, text)
 
     def _read(self, kind: type, text: str) -> Any:
@@ -43,7 +43,7 @@ class Range(NamedTuple):
 
 
 def at_least(least: int) -> Range:
-    """Return the whole numbers from ``least`` up."""
+    """Return the range of whole numbers from ``least`` up."""
 
     def legal(value):
         return isinstance(value, int) and not isinstance(value, bool) and value >= least
@@ -52,7 +52,7 @@ def at_least(least: int) -> Range:
 
 
 def between(least: float, most: float) -> Range:
-    """Return the numbers from ``least`` to ``most``."""
+    """Return the range of numbers from ``least`` to ``most``."""
     return Range(f"from {least:g} to {most:g}", lambda value: least <= value <= most, "a number ")
 
 

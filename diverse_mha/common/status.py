@@ -29,7 +29,7 @@ class Status:
     best: float | None = None
 
     def write(self, folder: Path) -> None:
-        """Write ``status.json``, replacing the file in one step."""
+        """Write ``status.json``, replacing the file atomically."""
         write_text(folder / STATUS, json.dumps(asdict(self), indent=2) + "\n")
 
 

@@ -25,7 +25,7 @@ class Layout:
 
 
 def _grid(layout: Layout, rows: Iterable[Sequence[str]], form: str, **options) -> str:
-    """Return rows by tabulate, names left-aligned, numbers right-aligned."""
+    """Format rows with tabulate: names left-aligned, numbers right-aligned."""
     names = layout.names
     sides = ["left"] * names + ["right"] * (len(layout.headings) - names)
     return tabulate(rows, tablefmt=form, colalign=sides, disable_numparse=True, **options)
@@ -65,7 +65,7 @@ def csv_text(rows: Iterable[Sequence]) -> str:
 
 
 def to_latex(layout: Layout, label: str) -> str:
-    r"""Return the table as a ``table`` that needs ``\usepackage{booktabs}``."""
+    r"""Return the table as a LaTeX ``table``, which needs ``\usepackage{booktabs}``."""
     grid = _grid(layout, layout.lines, "latex_booktabs", headers=layout.headings)
     for sign in "±≠":
         grid = grid.replace(sign, _SIGNS[sign])

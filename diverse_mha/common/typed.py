@@ -20,22 +20,23 @@ def _type(option: Field):
 
 
 def with_options(config: type, options: Iterable[Field], name: str = "") -> type:
-    """Derive a dataclass with these options added, or their choices extended.
+    """Derive a dataclass from ``config`` that also has ``options``.
 
-    Its defaults stay. Choices become fairseq's enumerations.
+    An option that ``config`` has already keeps its default, and gets the new choices. Choices
+    become fairseq's enumerations.
     """
     defaults = {f.name: f.default for f in fields(config)}
     rows = []
     for f in options:
-        said = {"help": f.metadata["help"]}
+        metadata = {"help": f.metadata["help"]}
         default = defaults.get(f.name, f.default)
-        rows.append((f.name, _type(f), field(default=default, metadata=said)))
+        rows.append((f.name, _type(f), field(default=default, metadata=metadata)))
     space = {"__module__": config.__module__, "__doc__": config.__doc__}
     return make_dataclass(name or config.__name__, rows, bases=(config,), namespace=space)
 
 
 class LazyNode(ConfigNode):
-    """Entry of Hydra's store, built when it is read: a run reads one of about a hundred."""
+    """Entry of Hydra's store, built only when read: a run reads one of about a hundred entries."""
 
     def __init__(self, name: str, group: str, config: type):
         super().__init__(f"{name}.yaml", None, group, package=None, provider="fairseq")
@@ -49,7 +50,7 @@ class LazyNode(ConfigNode):
 
 
 def register_options(group: str, registry: dict[str, type], name: str, cls: type, config: type):
-    """Set or replace the dataclass of options of a class that is registered with fairseq."""
+    """Set or replace the options dataclass ``config`` of a class registered with fairseq."""
     cls.__dataclass = registry[name] = config
     node = LazyNode(name, group, config)
     ConfigStore.instance().repo.setdefault(group, {})[node.name] = node

@@ -1,4 +1,4 @@
-"""Batch of an update: ``update_freq`` of a recipe is divided by the number of processes."""
+"""Keeps a recipe's batch size: divides ``update_freq`` by the number of processes."""
 
 from diverse_mha.training.request import Request
 
@@ -6,7 +6,7 @@ KEY = "optimization.update_freq"
 
 
 def processes_of(job: Request) -> int:
-    """Return the number of processes: the one given, or all GPUs, or one."""
+    """Return the number of processes: as requested, else the number of GPUs, else 1."""
     given = job.setting("distributed_training", "distributed_world_size") or job.processes
     if given is not None:
         return max(1, int(given))
@@ -20,8 +20,9 @@ def processes_of(job: Request) -> int:
 def divide(job: Request, processes: int) -> tuple[list[int], str]:
     """Return ``update_freq`` for a number of processes, and a note that explains it.
 
-    A recipe's ``update_freq`` is the number of batches of an update. Each process takes its share,
-    rounded to at least one. ``optimization.update_freq`` on the command line always wins.
+    A recipe's ``update_freq`` is the number of batches per update of all processes together. Each
+    process gets an equal share, rounded, of at least one batch. ``optimization.update_freq`` on the
+    command line always wins.
     """
     wanted = [int(x) for x in (job.recipe.get("optimization") or {}).get("update_freq") or [1]]
     given = any(word.lstrip("+").startswith(KEY + "=") for word in job.arguments)
@@ -29,12 +30,13 @@ def divide(job: Request, processes: int) -> tuple[list[int], str]:
         return wanted, ""
     shares = [max(1, round(number / processes)) for number in wanted]
     each = f"{_list(shares)} in each of {processes} processes"
-    note = f"batch: {_list(wanted)} batches an update, {each}"
+    note = f"batch: {_list(wanted)} batches per update, {each}"
     rounded = [share * processes for share in shares]
     if rounded != wanted:
         note = (
-            f"batch: {_list(rounded)} batches an update, where the recipe has {_list(wanted)}, as "
-            f"{processes} processes do not divide them; {KEY}=[N] sets those of a process"
+            f"batch: {_list(rounded)} batches per update instead of the recipe's {_list(wanted)}, "
+            f"which {processes} processes cannot share equally; {KEY}=[N] sets the number per "
+            "process"
         )
     return shares, note
 

@@ -1,8 +1,9 @@
 """Reads recipes: a file of ``configs/``, its groups, and overrides such as ``method=coda``.
 
-A recipe lists itself first and its groups after it. So a group wins over the recipe, a later group
-over an earlier one, and a setting given by name over all. ``fairseq-hydra-train`` needs this order:
-fairseq's schema comes in at the recipe's place and covers everything before it.
+A recipe lists itself first and its groups after it. So a group overrides the recipe, a later group
+overrides an earlier one, and a setting on the command line overrides all.
+``fairseq-hydra-train`` needs this order: fairseq merges its schema at the recipe's position, where
+it overrides everything before it.
 """
 
 import difflib
@@ -16,17 +17,17 @@ from omegaconf.errors import OmegaConfBaseException
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 
-Choices = Mapping[str, str | None]  # by group of ``configs/``, such as ``method``
+Choices = Mapping[str, str | None]  # group of ``configs/``, such as ``method`` -> file name
 
 
 def find(config: str | Path) -> Path:
-    """Return the file of a recipe: a path, or the name of one in ``configs/``."""
+    """Return the file of a recipe; ``config`` is its path, or its name in ``configs/``."""
     ours = CONFIGS / f"{config}.yaml"
     return ours if Path(config).name == str(config) and ours.is_file() else Path(config)
 
 
 def groups_of(config: str | Path) -> dict[str, str | None]:
-    """Return the groups that a recipe names, each with its choice or None."""
+    """Return the groups in a recipe's defaults list, each with its choice or None."""
     groups: dict[str, str | None] = {}
     for entry in read(find(config)).get("defaults", []):
         if not isinstance(entry, str):
@@ -41,10 +42,10 @@ def compose(
     *,
     lenient: bool = False,
 ) -> dict:
-    """Return a recipe's settings, with interpolations as written.
+    """Return a recipe's settings; interpolations are not resolved.
 
-    Groups that the recipe does not name come last. Settings are by dotted name, such as
-    ``model.encoder_layers``. A ``lenient`` reader leaves choices without a file to Hydra.
+    Groups that the recipe does not list come last. The keys of ``settings`` are dotted, such as
+    ``model.encoder_layers``. With ``lenient``, choices without a file are left to Hydra.
     """
     path = find(config)
     layers = [read(path)]
@@ -66,7 +67,7 @@ def compose(
 
 
 def parse_overrides(words: Sequence[str]) -> tuple[dict[str, str], dict[str, object]]:
-    """Parse overrides in Hydra's grammar: choices of groups, and settings by dotted name."""
+    """Parse overrides in Hydra's grammar; return choices of groups, and settings by dotted key."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -86,13 +87,13 @@ def parse_overrides(words: Sequence[str]) -> tuple[dict[str, str], dict[str, obj
         of_hydra = key.replace("/", ".").partition(".")[0] == "hydra"
         if of_hydra or override.is_sweep_override() or override.is_delete():
             continue
-        # A whole group may be one name, of a model or a task.
+        # A key without a dot chooses a group's file, or a model or a task by name.
         (choices if "." not in key else settings)[key] = value
     return choices, settings
 
 
 def lookup(settings: object, name: str) -> object:
-    """Return the value under a dotted name, or None."""
+    """Return the value under a dotted key, or None."""
     for part in name.split("."):
         settings = settings.get(part) if isinstance(settings, Mapping) else None
     return settings
@@ -116,7 +117,8 @@ def read(path: Path) -> DictConfig:
         line = f" (line {mark.line + 1})" if mark else ""
         raise UserError(f"{path}: not readable as YAML{line}; correct it") from None
     except (OmegaConfBaseException, OSError):
-        settings = None  # a single value
-    if not isinstance(settings, DictConfig) or [*settings.values()] == [None]:  # or a line of words
-        raise UserError(f"{path}: holds no settings; see those in configs/")
+        settings = None  # the file contains a single value
+    # A line of words is read as a key without a value.
+    if not isinstance(settings, DictConfig) or [*settings.values()] == [None]:
+        raise UserError(f"{path}: contains no settings; see the recipes in configs/")
     return settings

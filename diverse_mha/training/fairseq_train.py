@@ -9,12 +9,15 @@ from collections.abc import Iterator
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
 
-WAIT_SECONDS = 5  # until the first process has reported an error of all processes
+WAIT_SECONDS = 5  # in which the first process reports an error that all processes raise
 
 
 @contextlib.contextmanager
 def first_process_reports() -> Iterator[None]:
-    """Delay a user error of other processes, which end once the first has failed."""
+    """Context manager: delay a user error in all processes but the first.
+
+    The first process reports it, and its failure ends the others.
+    """
     try:
         yield
     except UserError:
@@ -29,7 +32,7 @@ def main() -> None:
     from fairseq_cli import train
 
     diverse_mha.register()
-    sys.argv[0] = "fairseq-train"  # for its usage
+    sys.argv[0] = "fairseq-train"  # the program's name in its usage message
     with first_process_reports():
         train.cli_main()
 

@@ -1,4 +1,4 @@
-"""Reads a run: its status, and from fairseq's training log speed, parameters and validations."""
+"""Reads a run's status, and speed, parameters and validations from fairseq's training log."""
 
 import json
 import re
@@ -16,21 +16,22 @@ _OUT_OF_TIME = "Stopping training due to cumulative_training_time: "
 
 
 def read_log(path: Path) -> dict:
-    """Read a log written with ``common.log_format=json``; it may hold several starts.
+    """Read a log written with ``common.log_format=json``; the run may have been resumed.
 
     Returns:
-        ``parameters`` (trained ones, shared ones once), ``steps_per_second`` (median over the
-        logged intervals, without the first of each start), ``updates`` (the last reported) and
-        ``validation`` (see :func:`validations`). What the log does not have is None.
+        ``parameters`` (number of trained parameters, shared ones counted once),
+        ``steps_per_second`` (median over the logged intervals, without the first after each start),
+        ``updates`` (the last logged number) and ``validation`` (see :func:`validations`). A value
+        that the log lacks is None.
     """
     parameters, speeds, updates, first = None, [], None, True
     lines = path.read_bytes().decode(errors="replace").splitlines()
     for line in lines:
-        if match := _PARAMETERS.search(line):  # once a start
+        if match := _PARAMETERS.search(line):  # logged once per start
             parameters = int(match[1].replace(",", ""))
             first = True
         entry = _json_entry(line)
-        if "ups" in entry:  # an interval of training
+        if "ups" in entry:  # a training interval
             if not first and entry["ups"]:
                 speeds.append(entry["ups"])
             first = False
@@ -45,13 +46,13 @@ def read_log(path: Path) -> dict:
 
 
 def validations(lines: Iterable[str]) -> list[dict]:
-    """Return the validations of a log in order, each number of updates once.
+    """Return the validations of a log in order, one for each number of updates.
 
-    Where a later start repeats updates, it replaces what earlier starts reported from there on.
+    If a resumed training repeats updates, its validations replace the earlier ones from there on.
 
     Returns:
-        Numbers by name: ``epoch``, ``num_updates``, ``loss``, ``ppl`` and what else the criterion
-        logs, without the prefix ``valid_``.
+        For each validation, numbers by name: ``epoch``, ``num_updates``, ``loss``, ``ppl`` and
+        whatever else the criterion logs, without the prefix ``valid_``.
     """
     entries: list[dict] = []
     for line in lines:
@@ -77,7 +78,7 @@ def status_of(folder: Path) -> Status:
 
 
 def _status_in_log(path: Path) -> Status:
-    """Return the status of the last start in a log; runs of older versions have no other record."""
+    """Return the status after the last start in a log; older versions wrote no ``status.json``."""
     if not path.is_file():
         return Status(0, None)
     start = _PARAMETERS.split(path.read_text(encoding="utf-8", errors="replace"))[-1]
@@ -88,7 +89,7 @@ def _status_in_log(path: Path) -> Status:
 
 
 def _json_entry(line: str) -> dict:
-    """Read the JSON in a line, numbers as numbers; empty if there is none."""
+    """Return the JSON object in a line, with numeric strings as floats; empty without one."""
     try:
         entry = json.loads(line[line.index("{") :])
     except ValueError:

@@ -1,6 +1,6 @@
-"""The options of our models, criterions and tasks: ``diverse-mha options``.
+"""Lists the options of our models, criterions and tasks: ``diverse-mha options``.
 
-fairseq's ``--help`` shows none of them, as it does not know a plugin before ``--user-dir``.
+fairseq's ``--help`` without ``--user-dir`` shows none of them, because it does not know the plugin.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if args.name not in known:
         near = difflib.get_close_matches(args.name, known, n=3, cutoff=0)
         raise UserError(
-            f"{args.name}: no model, criterion or task of diverse-mha; nearest: "
+            f"{args.name}: not a model, criterion or task of diverse-mha; nearest: "
             f"{', '.join(near)}; 'diverse-mha options' lists all"
         )
     component = known[args.name]
@@ -61,7 +61,7 @@ _FLAGS = {"model": "--arch", "criterion": "--criterion", "task": "--task"}
 
 
 class Component(NamedTuple):
-    """Options of a registered name."""
+    """A registered model, criterion or task."""
 
     group: str  # ``model``, ``criterion`` or ``task``
     options: list[Field]  # options that this package adds, with the defaults of this name
@@ -85,7 +85,7 @@ def components() -> dict[str, Component]:
     registered = {}
     for group, (classes, configs) in registries.items():
         for name, config in configs.items():
-            # By the class, as an extended dataclass names fairseq as its module.
+            # The class tells whether it is ours: extended dataclasses keep fairseq's module.
             if config is None or not classes[name].__module__.startswith("diverse_mha."):
                 continue
             options = [f for f in fields(config) if f.name in added]
@@ -104,7 +104,7 @@ def _added() -> set[str]:
     configs = (ClassifierConfig, SentenceClassificationConfig, TokenLossConfig)
     own = [f for config in configs for f in fields(config)]
     names = {option.name for option in (*own, *seam_options(), *diversity_options())}
-    return names - {"_name", "data"}  # given by position
+    return names - {"_name", "data"}  # these have no option: --arch and the like, and DATA
 
 
 def default_of(option: Field) -> str:

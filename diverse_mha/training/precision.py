@@ -1,4 +1,4 @@
-"""Precision of a training with a recipe: bfloat16 if the processor supports it."""
+"""Chooses the precision of a training with a recipe: bfloat16 if the processor supports it."""
 
 import os
 from pathlib import Path
@@ -56,5 +56,5 @@ def _of_checkpoint(job: Request) -> bool | None:
     try:
         bf16 = settings(load_checkpoint(path, mmap=True), "common").get("bf16")
     except UserError:
-        return None  # training reports it
+        return None  # the training will report the error
     return None if bf16 is None else bool(bf16)

@@ -1,4 +1,4 @@
-"""The closing table of ``scripts/quickstart.sh``: BLEU, and similarity of the heads."""
+"""Prints the final table of ``scripts/quickstart.sh``: BLEU, and similarity of the heads."""
 
 import sys
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from diverse_mha.evaluation.checkpoints import load
 
 
 def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
-    """Return by component the linear CKA of head outputs, mean over pairs and layers."""
+    """Return each component's linear CKA of head outputs, averaged over head pairs and layers."""
     selection = Selection(measures=("cka",), subset=subset)
     components = analyze(load(checkpoint, data), selection).result.components
     return {
@@ -26,7 +26,7 @@ def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
 
 
 def table(rows: dict[str, dict]) -> Layout:
-    """Lay out the results of several models, with ``heads`` from ``heads_alike``."""
+    """Lay out the results of several models; ``heads`` in a row is a result of ``heads_alike``."""
     return Layout(
         "BLEU, and CKA of the heads' outputs",
         ("", "tokenised BLEU", "sacreBLEU", *(f"CKA {name}" for name in COMPONENTS)),
@@ -36,8 +36,8 @@ def table(rows: dict[str, dict]) -> Layout:
             for name, row in rows.items()
         ),
         (
-            "CKA: 1 if two heads say the same, 0 if what they say is unrelated. One seed of a toy",
-            "corpus: this shows what HSIC does to heads, not that it translates better elsewhere.",
+            "CKA: 1 if two heads' outputs are equal up to rotation and scale, 0 if unrelated.",
+            "One seed of a toy corpus: shows what HSIC does to heads, not that it helps elsewhere.",
         ),
     )
 
@@ -47,7 +47,7 @@ def main(words: Sequence[str]) -> int:
     parser = OneLineParser(prog="diverse_mha.training.quickstart", description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument(
-        "evaluations", nargs="+", metavar="NAME=FILE.json", help="what scripts/evaluate.sh wrote"
+        "evaluations", nargs="+", metavar="NAME=FILE.json", help="result of scripts/evaluate.sh"
     )
     args = parser.parse_args(words)
     hide_log("")

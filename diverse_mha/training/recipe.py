@@ -23,7 +23,7 @@ _LEFT_OUT = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 
 def explain(job: train.Request, error: BaseException) -> UserError:
-    """Put an error of Hydra or OmegaConf, and its causes, into one line."""
+    """Return an error of Hydra or OmegaConf, with its causes, as an error of one line."""
     from diverse_mha.fairseq_fixes.command_line import having
 
     messages: list[str] = []
@@ -52,12 +52,12 @@ def explain(job: train.Request, error: BaseException) -> UserError:
     if key and known and key not in known and "." not in key:
         return UserError(f"{job.config}: {group} has no {key}; {_nearest(key, known)}")
     if any("not in struct" in line for line in messages):
-        cure += "; one that the recipe has not got is written +KEY=VALUE"
+        cure += "; write +KEY=VALUE for a key that the recipe lacks"
     return UserError(f"{job.config}: {', '.join(messages)}; {cure}")
 
 
 def names_of_groups() -> dict[str, Iterable[str]]:
-    """Return the names to choose from: models, tasks, criterions and so on."""
+    """Return the registered names of each group: models, tasks, criterions and so on."""
     from fairseq import models, registry, tasks
 
     names = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_REGISTRY}
@@ -65,9 +65,9 @@ def names_of_groups() -> dict[str, Iterable[str]]:
 
 
 def unknown_name(job: train.Request) -> str | None:
-    """Return a message for an unregistered name in a recipe."""
+    """Return a message for an unregistered name in a recipe; None without one."""
     for group, known in names_of_groups().items():
-        # Hydra knows model=NAME of the command line and model._name of the file.
+        # This reads both forms: model=NAME on the command line, model._name in the file.
         name = job.setting(group, "_name")
         if name is not None and name not in known:
             return f"{group}._name: there is no {name!r}; {_nearest(name, known)}"
@@ -75,7 +75,7 @@ def unknown_name(job: train.Request) -> str | None:
 
 
 def schemas(job: train.Request) -> dict[str, type]:
-    """Return the dataclass of the keys of each group, by the name that the recipe chooses."""
+    """Return each group's dataclass of config keys; the recipe's choice of a name selects it."""
     from fairseq import models, registry, tasks
     from fairseq.dataclass.configs import FairseqConfig
 
@@ -96,10 +96,10 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def keys_of_options(job: train.Request) -> dict[str, str]:
-    """Return the recipe's key of every option."""
+    """Return a dictionary from every option to its config key in the recipe."""
     names, kinds = names_of_groups(), schemas(job)
     keys = {("arch" if group == "model" else group): f"{group}._name" for group in names}
-    # fairseq's own groups come first if a model or task has an option of the same name.
+    # fairseq's own groups come first: they win if a model or task has an option of the same name.
     for group in sorted(kinds, key=names.__contains__):
         for key in _keys(kinds[group]):
             keys.setdefault(key, f"{group}.{key}")
@@ -133,7 +133,7 @@ def _train(job: train.Request) -> None:
     plugin = str(job.setting("common", "user_dir") or "")
     plugin = plugin.replace("${hydra:runtime.cwd}", os.getcwd())
     if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
-        import_plugin(plugin)  # before Hydra looks up its keys
+        import_plugin(plugin)  # now, because Hydra checks the keys that the plugin adds
     check_model(job)
     chosen = [choose(job) for choose in (precision.choose, batch.choose)]
     sys.argv += [word for words, _ in chosen for word in words]
@@ -154,7 +154,7 @@ def _train(job: train.Request) -> None:
         refused = error.__cause__
         if isinstance(error, UserError) or not isinstance(refused, OSError):
             raise
-        raise refused from None  # of the log's folder
+        raise refused from None  # the log's folder cannot be used
 
 
 def _result(finished):
@@ -165,11 +165,14 @@ def _result(finished):
 
 
 def check_added(job: train.Request) -> None:
-    """Refuse ``+GROUP=NAME`` or ``++GROUP.KEY=VALUE``, which Hydra accepts and nothing reads."""
-    # Hydra looks beside the recipe, and in the search path of scripts/train.sh.
+    """Raise an error for ``+GROUP=NAME`` and ``++GROUP.KEY=VALUE`` if no such group or key exists.
+
+    Hydra accepts them, but nothing reads them.
+    """
+    # Hydra searches the recipe's folder, and the search path that scripts/train.sh adds.
     paths = [word for word in job.arguments if word.startswith("hydra.searchpath=")]
     if any(str(CONFIGS) not in word for word in paths):
-        return  # the user's own places
+        return  # the user's own search path may define other groups
     kinds = schemas(job)
     places = [job.config.parent, *([CONFIGS] if paths else [])]
     groups = {
@@ -186,14 +189,14 @@ def check_added(job: train.Request) -> None:
             raise UserError(
                 f"{word}: there is no group {group}; choose from {', '.join(sorted(groups))}"
             )
-        # Those of models, tasks and the like are checked when these are built.
+        # The keys of models, tasks and the like are checked when these are built.
         known = _keys(kinds.get(group)) if group not in names_of_groups() else []
         if key and "." not in key and known and key not in known:
             raise UserError(f"{word}: {group} has no {key}; {_nearest(key, known)}")
 
 
 def check_model(job: train.Request) -> None:
-    """Refuse an option of ours for a model of fairseq's."""
+    """Raise an error if the recipe sets an option of this package for one of fairseq's models."""
     from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
     from diverse_mha.fairseq_fixes.command_line import having
@@ -212,7 +215,7 @@ def check_model(job: train.Request) -> None:
 
 
 def job_of(words: Sequence[str]) -> train.Request:
-    """Read the recipe of the launcher's command line for fairseq-hydra-train."""
+    """Return the request in the command line that the launcher wrote for fairseq-hydra-train."""
     given = dict(zip(words, words[1:], strict=False))
     recipe = Path(given["--config-dir"], given["--config-name"] + ".yaml")
     settings = [word for word in words if "=" in word and not word.startswith("-")]

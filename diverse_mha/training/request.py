@@ -15,8 +15,8 @@ class Request:
     arguments: list[str]  # for fairseq, as given
     processes: int | None = None  # None: fairseq's default
     config: Path | None = None  # the YAML file, for fairseq-hydra-train
-    recipe: dict = field(default_factory=dict)  # its settings
-    dry: bool = False  # show them, and train nothing
+    recipe: dict = field(default_factory=dict)  # the settings in it
+    dry: bool = False  # show the settings, and train nothing
 
     def setting(self, group: str, key: str) -> str | None:
         """Return ``--some-key`` of the command line, or ``group.some_key`` of the recipe."""
@@ -31,7 +31,7 @@ class Request:
         value = self.recipe.get(group)
         if isinstance(value, dict):
             value = value.get(key)
-        elif key != "_name":  # a plain value is the name
+        elif key != "_name":  # a plain value, as in model=NAME, is the name
             value = None
         return None if value is None else str(value)
 

@@ -1,4 +1,4 @@
-"""Prints a recipe's experiment as variables of bash, for ``scripts/run.sh``."""
+"""Prints the settings of a recipe's experiment as bash variables, for ``scripts/run.sh``."""
 
 import re
 import shlex
@@ -15,14 +15,14 @@ from diverse_mha.training.request import Request
 USAGE = """\
 usage: bash scripts/run.sh RECIPE [key=value ...] [options]
 
-Prepares a recipe's corpus, trains, averages checkpoints if the recipe does,
-translates and scores. Each step shows its command. Give the command again to go
-on: finished steps are skipped, and a changed recipe is refused.
+Prepares a recipe's corpus, trains, averages checkpoints if the recipe says so,
+translates and scores. Each step shows its command. Run the command again to
+resume: finished steps are skipped, and a changed recipe is refused.
 
   RECIPE          a file, or the name of one in configs/
   key=value       changes the recipe; task.data=DATA is a prepared corpus of yours
   --processes N   train on N GPUs, or in N processes on a CPU (default: all GPUs,
-                  or one process); the batch stays the recipe's
+                  or one process); the batch size per update stays the same
   --from FOLDER   take the corpus's files from there instead of downloading them
   --data FOLDER   prepare the corpus there (default: the recipe's folder)
   --print         show the commands and run none
@@ -32,7 +32,7 @@ examples:
   bash scripts/run.sh multi30k_small method=hsic checkpoint.save_dir=runs/hsic
   bash scripts/run.sh wmt14_en_de_google method=coda size=base
 """
-#: By kind of model: script of the evaluation and names of its results, the test set's last.
+#: Kind of model -> evaluation script, and names of its results with the test set's last.
 _EVALUATIONS = {
     "translation": ("evaluate.sh", ["test"]),
     "language_model": ("evaluate-lm.sh", ["valid", "test"]),
@@ -42,7 +42,7 @@ _CHOICE = re.compile(r"\$\{hydra:runtime\.choices\.(\w+)\}")
 
 
 def values(words: Sequence[str]) -> dict[str, object]:
-    """Return the variables: text, numbers, and lists of words."""
+    """Return the bash variables by name: strings, numbers and lists of words."""
     parser = OneLineParser(prog="run.sh", add_help=False, allow_abbrev=False)
     parser.add_argument("recipe")
     add_number(parser, "processes", None, "")
@@ -64,12 +64,14 @@ def values(words: Sequence[str]) -> dict[str, object]:
     data = _place(job, "task", "data")
     run = _place(job, "checkpoint", "save_dir")
     if "task.data" in given and options.source is not None:
-        raise UserError(f"--from {options.source}: has no effect with task.data; prepare in --data")
+        raise UserError(
+            f"--from {options.source}: has no effect with task.data; use --data instead"
+        )
     prepare = [] if "task.data" in given else _prepare(pipeline, Path(data), options)
     model = f"{run}/{'averaged' if pipeline.average else 'checkpoint_best'}.pt"
     script, results = _EVALUATIONS[pipeline.kind]
     time = (job.recipe.get("scoring") or {}).get("time")
-    takes = f" (as the recipe is: {time})" if time else ""
+    takes = f" (with the recipe unchanged: {time})" if time else ""
     return {
         "about": f"{job.config.stem}: corpus {data}, run {run}{takes}",
         "prepare": prepare,
@@ -89,7 +91,7 @@ def values(words: Sequence[str]) -> dict[str, object]:
 
 
 def _place(job: Request, group: str, key: str) -> str:
-    """Return a folder of the recipe, relative to the current one where it is below it."""
+    """Return a folder of the recipe; relative to the current folder if it is inside it."""
     folder = job.setting(group, key)
     if folder is None or folder == "???":
         raise UserError(f"{job.config}: no {group}.{key}; add {group}.{key}=FOLDER")
@@ -97,12 +99,14 @@ def _place(job: Request, group: str, key: str) -> str:
     folder = folder.replace("${hydra:runtime.cwd}/", "")
     folder = _CHOICE.sub(lambda match: str(choices.get(match[1])), folder)
     if "${" in folder:
-        raise UserError(f"{job.config}: {group}.{key}={folder}: give {group}.{key}=FOLDER")
+        raise UserError(
+            f"{job.config}: cannot resolve {group}.{key}={folder}; give {group}.{key}=FOLDER"
+        )
     return folder
 
 
 def _prepare(pipeline: Pipeline, data: Path, options) -> list[str]:
-    """Return the words of the preparation: a script of ``data-prep/`` and its options."""
+    """Return the command that prepares the corpus: a script of ``data-prep/`` and its options."""
     if not pipeline.prepare:
         if options.source is not None:
             raise UserError(
@@ -127,7 +131,7 @@ def _languages(job: Request, pipeline: Pipeline) -> list[str]:
 
 
 def _everywhere(job: Request) -> list[str]:
-    """Return the options of every command that loads the model."""
+    """Return the options that every command that loads the model needs."""
     words = ["--cpu"] if job.flag("common", "cpu") else []
     plugin = (job.setting("common", "user_dir") or "").replace("${hydra:runtime.cwd}/", "")
     if plugin and Path(plugin).name != USER_DIR.name:
@@ -136,7 +140,7 @@ def _everywhere(job: Request) -> list[str]:
 
 
 def score_of(name: str, result: Mapping) -> float:
-    """Return a score of an evaluation's result; accuracy over all test sets."""
+    """Return a score of an evaluation's result; accuracy is that of all test sets together."""
     if name != "accuracy":
         return result[name]
     tests = [part for key, part in result["subsets"].items() if key.startswith("test")]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from diverse_mha.fairseq_fixes.patch import patched
 from diverse_mha.training.request import Request
 
-#: Beginnings of fairseq's lines that users do not need.
+#: Prefixes of fairseq's log lines that users do not need.
 _INNER = (
     "--user-dir=", "task: ", "model: ", "criterion: ", "num. expert model params", "loaded ",
     "detected shared parameter", "training on 1 devices", "max tokens per device",
@@ -28,7 +28,7 @@ def is_shown(record: logging.LogRecord) -> bool:
     """Return True for records that users need: the run, its progress and its checkpoints."""
     if record.levelno > logging.INFO:
         return True
-    if not isinstance(record.msg, str):  # the configuration; the model, module by module
+    if not isinstance(record.msg, str):  # the configuration or the model, logged as an object
         return False
     text = record.getMessage()
     return not (text.startswith(_INNER) or _EXAMPLES.fullmatch(text) or _DICTIONARY.match(text))
@@ -52,9 +52,10 @@ class RunSummaryFormatter(logging.Formatter):
 
 @contextmanager
 def quiet_console(job: Request, first: str = "") -> Iterator[None]:
-    """Filter the console if a log file has everything; ``first`` is logged first.
+    """Context manager: filter the console's log if a log file gets all records.
 
-    Hydra sets up the log, and fairseq does so again in every process.
+    ``first`` is logged before anything else. The filter is set in ``dictConfig``, because Hydra
+    configures logging, and fairseq does so again in every process.
     """
     set_up, notes = logging.config.dictConfig, [first] if first else []
 

@@ -1,15 +1,16 @@
 """Starts training in one process, on several GPUs, or in several CPU processes.
 
-``scripts/train.sh`` runs this module, which runs fairseq. Beside ``torchrun fairseq-train``:
+``scripts/train.sh`` runs this module, which runs fairseq. Differences from
+``torchrun fairseq-train``:
 
 * CPU processes train one model, with gloo and fairseq's ``legacy_ddp``. fairseq alone would take
   its world size from the number of GPUs and train unrelated copies.
-* A worker that dies ends the others, and its exit code is ours.
-* A wrong data folder is refused before the slow import of fairseq, so nothing slow is imported
-here.
+* If a worker fails, the others are ended, and its exit code is returned.
+* A wrong data folder is refused before the slow import of fairseq. So this module imports nothing
+  slow.
 
-With GPUs fairseq starts its processes itself. Under ``torchrun`` or ``srun`` this process is one
-worker of their group.
+With GPUs fairseq starts its processes itself. Under ``torchrun`` or ``srun`` this process is one of
+the workers that they started.
 """
 
 import os
@@ -42,7 +43,7 @@ is the data folder.
                   recipe, an update takes N times --max-tokens
   --config FILE   a recipe: a file, or the name of one in configs/
   --dry-run       show the composed recipe and the plan, and train nothing;
-                  --cfg job, Hydra's name for it, and --help with --config too
+                  so do --cfg job (Hydra's name for it), and --help with --config
   -h, --help      show this help; fairseq-train --help has fairseq's options
 
 --user-dir is added unless you give one.
@@ -53,11 +54,11 @@ examples:
 """
 
 _PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # values that Hydra accepts without quotes
-CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # synonyms
+CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of one backend
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Separate our options from the command line; the rest is fairseq's."""
+    """Parse our options in a command line; the remaining words are for fairseq."""
     parser = OneLineParser(prog=called("train"), add_help=False, allow_abbrev=False)
     add_number(parser, "processes", None, "")
     parser.add_argument("--config", type=compose.find)
@@ -79,14 +80,15 @@ def parse(words: Sequence[str]) -> Request:
     elif not job.arguments or job.arguments[0].startswith("-"):
         raise UserError(f"the data folder must come first; see {called('train')} --help")
     if job.flag("common", "cpu") and launched(os.environ) is None:
-        job.processes = job.processes or 1  # fairseq would count GPUs also with --cpu
+        job.processes = job.processes or 1  # fairseq would count the GPUs even with --cpu
     return job
 
 
 def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
     """Return the processes to start: command lines and additions to their environment.
 
-    They meet at a free ``port`` of this machine. With no ``gpus`` they are on the CPU.
+    ``gpus`` is the number of GPUs; with 0 the processes run on the CPU. They rendezvous at
+    ``port``, a free port of this machine.
     """
     if (started := launched(os.environ)) is not None:
         return [(_fairseq(job, _of_launched(job, started, gpus)), {})]
@@ -100,11 +102,11 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
             "give --processes alone"
         )
     if gpus and count > gpus:
-        raise UserError(f"--processes {count}: there are {gpus} GPUs; give that many at most")
+        raise UserError(f"--processes {count}: there are {gpus} GPUs; give at most {gpus}")
     address = f"tcp://127.0.0.1:{port}"
     if gpus or count == 1:
         settings = {"distributed_world_size": count}
-        if count > 1:  # in a Slurm job fairseq would take all GPUs and always the same port
+        if count > 1:  # in a Slurm job fairseq would take all GPUs, and always use the same port
             settings["distributed_init_method"] = address
         return [(_fairseq(job, settings), {})]
     backend = job.setting("distributed_training", "ddp_backend")
@@ -130,12 +132,12 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
 
 @dataclass(frozen=True)
 class Launched:
-    """This process as one of several that ``torchrun`` or ``srun`` started."""
+    """Rank and rendezvous of this process, one of several that ``torchrun`` or ``srun`` started."""
 
     processes: int  # on all machines
     rank: int
-    device: int  # its number on its machine
-    address: str
+    device: int  # local rank: number of the process and its GPU on this machine
+    address: str  # where the processes rendezvous
 
 
 def launched(environment: Mapping[str, str]) -> Launched | None:
@@ -176,7 +178,7 @@ def _of_launched(job: Request, started: Launched, gpus: int) -> dict[str, object
 def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
     """Run processes in parallel; if one fails, or after a signal, end them all.
 
-    Workers lead process groups, so that their data loaders end with them, and Ctrl-C reaches only
+    Each worker leads a process group, so that its data loaders end with it. Ctrl-C reaches only
     this process.
 
     Returns:
@@ -209,7 +211,7 @@ def _first_failure(running: Sequence[Command], check: Callable[[], None]) -> int
                 continue
             waiting.remove((rank, worker))
             if worker.code:
-                others = " and ends the others" if waiting else ""
+                others = "; the others are ended" if waiting else ""
                 print(f"process {rank} failed (exit code {worker.code}){others}", file=sys.stderr)
                 return worker.code
     return 0
@@ -231,7 +233,7 @@ def main(words: Sequence[str]) -> int:
     workers = _prepare(job)
     if len(workers) > 1:
         return run_workers(workers)
-    # Become fairseq, so that signals and the terminal are its own.
+    # Replace this process with fairseq, so that signals and the terminal reach it directly.
     ((command, environment),) = workers
     sys.stdout.flush()
     os.execve(command[0], command, os.environ | import_path() | environment)
@@ -243,8 +245,8 @@ def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
     if data is None or data == "???":  # Hydra's mandatory value
         raise UserError(f"{job.config}: no data folder; add task.data=DATA")
     data = data.replace("${hydra:runtime.cwd}", os.getcwd())
-    if "${" not in data:  # only Hydra can fill in others
-        # Classification has dictionaries in folders.
+    if "${" not in data:  # only Hydra can resolve other interpolations
+        # A classification corpus has its dictionaries in subfolders.
         check_data_folder(data, ("dict*.txt", "*/dict.txt"))
     gpus = 0
     several = (job.processes or 1) > 1 or launched(os.environ) is not None
@@ -258,9 +260,9 @@ def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
 def _read_recipe(path: Path, words: Sequence[str]) -> dict:
     if not path.is_file():
         names = ", ".join(sorted(recipe.stem for recipe in CONFIGS.glob("*.yaml")))
-        raise UserError(f"--config {path}: no such file; configs/ has recipes by name: {names}")
+        raise UserError(f"--config {path}: no such file; recipes in configs/: {names}")
     if path.suffix != ".yaml":
-        raise UserError(f"--config {path}: Hydra reads no other names than *.yaml; rename it")
+        raise UserError(f"--config {path}: Hydra reads only *.yaml files; rename it")
     choices, settings = compose.parse_overrides([*map(_hydra_word, words)])
     return compose.compose(path, choices, settings, lenient=True)
 
@@ -275,20 +277,20 @@ def _fairseq(job: Request, settings: dict) -> list[str]:
             option = flag(key)
             command += [option] if value is True else [option, str(value)]
         return command
-    # Hydra warns before the plugin can quieten it.
+    # Hydra warns before the plugin can suppress its warnings.
     command = [sys.executable, "-W", "ignore::UserWarning", "-m", "diverse_mha.training.recipe"]
     command += ["--config-dir", str(job.config.absolute().parent), "--config-name", job.config.stem]
     command += map(_hydra_word, job.arguments)
     given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
-    # A recipe's plugin lies in the current folder, which need not be a clone.
+    # A recipe expects the plugin in the current folder, which need not be a clone.
     user_dir = Path(job.setting("common", "user_dir") or USER_DIR)
     if "common.user_dir" not in given and user_dir.name == USER_DIR.name:
         command.append(f"++common.user_dir={hydra_quoted(str(USER_DIR))}")
     if "hydra.job.chdir" not in given:
-        # Otherwise Hydra changes the folder, and relative paths are wrong.
+        # Otherwise Hydra changes the current folder, and relative paths become wrong.
         command.append("hydra.job.chdir=False")
     if "hydra.searchpath" not in given and CONFIGS.is_dir():
-        # A copy of a recipe elsewhere finds methods and sizes.
+        # A recipe that was copied elsewhere must still find the files of method= and size=.
         command.append(f"hydra.searchpath=[{hydra_quoted(f'file://{CONFIGS}')}]")
     for key, value in settings.items():
         command.append(f"++distributed_training.{key}={value}")
@@ -296,7 +298,7 @@ def _fairseq(job: Request, settings: dict) -> list[str]:
 
 
 def hydra_quoted(text: str) -> str:
-    """Quote a value, such as a path with a blank, for Hydra's grammar."""
+    """Quote a value, such as a path with a space, for Hydra's grammar."""
     # A backslash is special only before a quote.
     return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + m[2].replace("'", "\\'"), text) + "'"
 
@@ -304,7 +306,7 @@ def hydra_quoted(text: str) -> str:
 def _hydra_word(word: str) -> str:
     """Quote the value of ``key=value`` if Hydra's grammar needs that."""
     key, _, value = word.partition("=")
-    # Quotes, brackets, escapes and interpolations belong to that grammar.
+    # A value with quotes, brackets, escapes or interpolations is in that grammar already.
     written = set(value) & set("\"'[]{}$\\")
     return word if _PLAIN.fullmatch(value) or written else f"{key}={hydra_quoted(value)}"
 

@@ -104,7 +104,7 @@ LAUNCHES = [
     Row("world-size", "train bin --processes 2 --cpu --distributed-world-size 3", "2", "alone"),
     Row("backend", "train bin --processes 2 --cpu --ddp-backend c10d", "c10d", "legacy_ddp"),
     Row("options-first", "train --arch x bin", "data folder", "--help"),
-    Row("no-recipe", "train --config no.yaml", "no.yaml", "recipes by name"),
+    Row("no-recipe", "train --config no.yaml", "no.yaml", "recipes in configs/"),
     Row("recipe-value", "train --config", "--config", "--help"),
     Row("not-yaml", "train --config broken.yaml", "broken.yaml", "line 3"),
     Row("latin1", "train --config latin1.yaml", "latin1.yaml", "UTF-8"),

@@ -80,7 +80,7 @@ def test_a_recipe_uses_a_custom_term(data, tmp_path):
     said = done.stdout + done.stderr
     assert done.returncode == 0 and re.search(r"balance=[\d.]+", said), said[-3000:]
     done = train_with(tmp_path / "gone")
-    missing = f"error: common.user_dir {tmp_path}/gone: no package"
+    missing = f"error: common.user_dir {tmp_path}/gone: not a package"
     assert done.returncode == 2 and missing in done.stderr
 
 
@@ -102,7 +102,7 @@ def test_custom_options_are_listed(tmp_path):
     text = " ".join(run(*shown, tmp_path / "scaled").stdout.split())
     assert "--scaled-start (default: 1.0)" in text and "scaled (learnt weights" in text
     done = run(*shown, tmp_path / "gone", check=False)
-    assert done.returncode == 2 and "gone: no package" in done.stderr and not done.stdout
+    assert done.returncode == 2 and "gone: not a package" in done.stderr and not done.stdout
 
 
 @pytest.mark.integration

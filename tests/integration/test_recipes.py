@@ -141,5 +141,5 @@ def test_one_and_two_processes_give_the_same_loss(data, tmp_path):
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         (valid,) = read_log(tmp_path / count / "train.log")["validation"][-1:]
         losses[count] = valid["loss"], valid["nll_loss"], valid["num_updates"]
-    assert "batch: 2 batches an update, 1 in each of 2 processes" in done.stdout + done.stderr
+    assert "batch: 2 batches per update, 1 in each of 2 processes" in done.stdout + done.stderr
     assert losses["1"] == pytest.approx(losses["2"], abs=2e-3) and losses["1"][2] == 3

@@ -106,7 +106,7 @@ def test_beams_are_scored_as_in_the_full_pass():
 def test_options_of_cascades_are_refused():
     with pytest.raises(ValueError, match="--attention-noise 1.0 has no effect with --logits talk"):
         talking(attention_noise=1.0)
-    with pytest.raises(ValueError, match=r"noise 1.0 .* and with any method if it is 0.0"):
+    with pytest.raises(ValueError, match=r"noise 1.0 .* or reset it to 0.0"):
         build_ours("transformer_coda", logits="talking-heads")
     build_ours("transformer_coda", logits="talking-heads", attention_noise=0.0)
     with pytest.raises(ValueError, match="num_heads is 0; expected a whole number, 1 or more"):

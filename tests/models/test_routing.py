@@ -100,7 +100,7 @@ REFUSED = {
         "aggregation_decoder_layers": "first"
     },
     "--routing-capsules 5 does not divide --encoder-embed-dim 16": {"routing_capsules": 5},
-    "--routing-softmax-over heads has no effect with --aggregation em-routing; it goes with": {
+    "--routing-softmax-over heads has no effect with --aggregation em-routing; use it with": {
         "routing_softmax_over": "heads"
     },
     "--routing-iterations 0: must be 1 or more": {"routing_iterations": 0},

@@ -13,9 +13,9 @@ def job(*words):
     ("processes", "shares", "said"),
     [
         (1, [8], ""),
-        (4, [2], "batch: 8 batches an update, 2 in each of 4 processes"),
-        (3, [3], "batch: 9 batches an update, where the recipe has 8, as 3 processes"),
-        (16, [1], "batch: 16 batches an update, where the recipe has 8, as 16 processes"),
+        (4, [2], "batch: 8 batches per update, 2 in each of 4 processes"),
+        (3, [3], "batch: 9 batches per update instead of the recipe's 8, which 3 processes"),
+        (16, [1], "batch: 16 batches per update instead of the recipe's 8, which 16 processes"),
     ],
 )
 def test_processes_share_the_batches_of_an_update(processes, shares, said):

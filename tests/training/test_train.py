@@ -204,7 +204,7 @@ def test_a_failed_worker_ends_the_others(capsys):
     )
     assert code == 7
     assert time.monotonic() - start < 10
-    assert "process 1 failed (exit code 7) and ends the others" in capsys.readouterr().err
+    assert "process 1 failed (exit code 7); the others are ended" in capsys.readouterr().err
 
 
 @pytest.mark.integration
