@@ -118,7 +118,7 @@ def test_doctor_fails_if_recipes_do_not_compose(monkeypatch):
     from fairseq.dataclass import utils
 
     def fail(*_):
-        raise ValueError("str is not a TupleConfig")  # as with omegaconf 2.4.0
+        raise ValueError("str is not a TupleConfig")  # the error with omegaconf 2.4.0
 
     assert doctor._recipe() == "composes"
     monkeypatch.setattr(utils, "merge_with_parent", fail)

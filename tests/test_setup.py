@@ -184,7 +184,7 @@ def test_a_complete_python_needs_no_set_up(machine, missing):
         capture_output=True, text=True,
     )  # fmt: skip
     if missing in ("fairseq", "pytest"):
-        refused(done, "fairseq runs on 3.11 to 3.13")  # message of setup.sh
+        refused(done, "fairseq runs on 3.11 to 3.13")  # setup.sh was called
         return
     used = machine.root / ".venv/bin/python" if missing else machine.bin / "python3"
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{used}\n", "")

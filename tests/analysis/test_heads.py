@@ -81,7 +81,7 @@ def test_language_models_and_classifiers_return_arrays(save, data, pairs):
 def test_saved_arrays_equal_those_in_memory(checkpoint, data, tmp_path):
     run = diverse_mha.load(checkpoint, data, cpu=True).run(SENTENCES, target=SENTENCES)
     np.savez(tmp_path / "heads.npz", **run.arrays())
-    arrays = np.load(tmp_path / "heads.npz")  # refuses pickled objects
+    arrays = np.load(tmp_path / "heads.npz")  # np.load refuses pickled objects
     assert arrays["cross.weights.2"].dtype == np.float32
     np.testing.assert_array_equal(arrays["cross.weights.2"], run.heads["cross"].weights[1].numpy())
     assert arrays["encoder.key_padding_mask"].tolist() == [[False] * 5, [False] * 3 + [True] * 2]
@@ -124,7 +124,7 @@ def test_the_command_saves_arrays_and_shows_the_sentences_of_a_file(checkpoint, 
     assert [s["components"]["encoder"]["keys"] for s in shown] == own.source_tokens
     targets = [tokens[:TOKENS] for tokens in own.target_tokens]
     assert [s["components"]["cross"]["queries"] for s in shown] == targets
-    assert run_analyze(*words) == 0  # replaces its own file
+    assert run_analyze(*words) == 0  # the command replaces its own file
 
     lines.write_text("0 1\t2\n3\t4 5\n", encoding="utf-8")
     assert run_analyze(*words) == 0

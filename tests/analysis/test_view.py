@@ -44,7 +44,7 @@ def test_tokens_and_weights_of_one_sentence_without_padding():
 
 
 def test_first_sentence_of_a_pair_and_first_tokens_are_shown():
-    source = torch.tensor([[4, 5, 2], [6, 7, 2], [8, 9, 2], [10, 11, 2]])  # two pairs
+    source = torch.tensor([[4, 5, 2], [6, 7, 2], [8, 9, 2], [10, 11, 2]])  # two pairs of sentences
     sample = {"id": torch.tensor([0, 1]), "net_input": {"src_tokens": source}}
     weights = torch.arange(4.0).view(4, 1, 1, 1).expand(4, 2, 3, 3) / 4
     states = {"encoder": [HeadStates(weights=weights)]}

@@ -63,7 +63,7 @@ def run_to_exit(command: str, monkeypatch, capsys) -> tuple[int, str]:
     except SystemExit as end:
         if not isinstance(end.code, str):
             return end.code, capsys.readouterr().err
-        print(end.code, file=sys.stderr)  # as the interpreter does
+        print(end.code, file=sys.stderr)  # as the interpreter does at exit
     except UserError as error:
         sys.excepthook(type(error), error, error.__traceback__)
     return 1, capsys.readouterr().err

@@ -51,7 +51,7 @@ def test_frequencies_of_formulas_follow_the_procedure():
     generator, count = random.Random(2), 20_000
     sides = [grow(generator, "abcd").text for _ in range(count)]
     bare = sum(side in VARIABLES for side in sides) / count
-    assert bare == pytest.approx(10 / 27, abs=0.015)  # 4 standard deviations
+    assert bare == pytest.approx(10 / 27, abs=0.015)  # within 4 standard deviations
     negated = sum(side.startswith("( not") for side in sides) / count
     assert negated == pytest.approx(1 / 3, abs=0.015)
     short = [grow(generator, "ab", limit=1).text for _ in range(2000)]

@@ -323,7 +323,7 @@ def test_weights_may_be_numbers_or_text():
         "hsic_weight": 0,
         "orthogonality_weight": 0.0,
         "disagreement_weight": 1,
-    }  # default values
+    }  # the options' default values
     config = merge_with_parent(DiversityConfig(), OmegaConf.create(off))
     assert not DiversityTerms.from_config(config).terms, (
         "defaults are not reported as without effect"

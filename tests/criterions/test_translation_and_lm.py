@@ -9,7 +9,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from tests.criterions.test_terms import TASK, criterion, run
 from tests.toy import build_ours, toy_batch
 
-ours = partial(criterion, label_smoothing=0.0, token_loss="auto")  # the defaults
+ours = partial(criterion, label_smoothing=0.0, token_loss="auto")  # the options' defaults
 
 
 @pytest.mark.parametrize("sentence_avg", [False, True])

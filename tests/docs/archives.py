@@ -9,7 +9,7 @@ from diverse_mha.corpora.probing import SPLITS, TASKS
 from tests.corpora.miniature import publish
 
 PAIRS = {"train": 200, "valid": 20, "test": 20}
-FILES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # of Multi30k
+FILES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # file names of Multi30k
 
 
 def sentences(count: int, seed: int) -> list[list[str]]:

@@ -17,9 +17,9 @@ MARK = re.compile(r"<!-- not run: (.+) -->")
 class Command(NamedTuple):
     """A command on a page."""
 
-    page: str  # as in docs/data.md
-    line: int  # the first line
-    text: str  # with continuation lines, without a comment at the end
+    page: str  # its path, such as docs/data.md
+    line: int  # number of its first line
+    text: str  # including continuation lines, but no comment at the end
     not_run: str | None  # the reason in the comment before the block
 
     @property

@@ -55,7 +55,7 @@ class Clone:
         environment = {**os.environ, **table.VARIABLES, **SETTINGS, **python.variables}
         environment["PATH"] = f"{python.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment["DIVERSE_MHA_PYTHON"] = str(python.python)
-        environment.pop("PYTHONSAFEPATH", None)  # which scripts/test.sh sets
+        environment.pop("PYTHONSAFEPATH", None)  # set by scripts/test.sh
         try:
             done = subprocess.run(
                 ["bash", "-c", f"{self.assigned}{text}"],

@@ -39,8 +39,8 @@ WORDS = {
     "docs/analysis.md": 1450,
 }
 TOTAL = 23_000
-LONGEST = 35  # words in a sentence
-DECIMALS = 2  # decimal numbers in a paragraph, outside tables and code
+LONGEST = 35  # maximum words of a sentence
+DECIMALS = 2  # maximum decimal numbers in a paragraph, outside tables and code
 ALL = [page for folder in (".", "docs", "results") for page in sorted((ROOT / folder).glob("*.md"))]
 
 

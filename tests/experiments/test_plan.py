@@ -59,7 +59,7 @@ def test_a_run_name_has_its_choices_and_its_key_changes_with_any_setting():
         plan(experiment.but(method="disagreement_em_routing"), "small"),
         plan(experiment.but(size="big"), "small"),
         plan(experiment.but({"criterion.disagreement_on": "encoder"}), "small"),
-        plan(experiment.but({"task.rebuild_batches": False}), "small"),  # on by default
+        plan(experiment.but({"task.rebuild_batches": False}), "small"),  # True by default
         plan(experiment.but(reverse=True), "small"),
         plan(experiment, "smoke"),
     ]

@@ -53,7 +53,7 @@ def test_runs_and_corpora_are_written_below_the_current_folder(capsys, tmp_path,
 
 @pytest.mark.parametrize("scale", ["small", "smoke"])
 def test_commands_without_gpus_have_cpu_options(scale, capsys, monkeypatch):
-    """Without them fairseq would use all GPUs of the machine."""
+    """Without these options, fairseq would use all GPUs of the machine."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8 if scale == "smoke" else 0)
     reproduce("yun2021", "7", "--scale", scale, "--dry-run")
     out = capsys.readouterr().out.splitlines()

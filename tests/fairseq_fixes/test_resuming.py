@@ -67,7 +67,7 @@ def test_resume_with_other_process_count_keeps_the_position(before, batches, now
 
 
 def test_resumed_update_starts_at_its_first_batch(caplog):
-    """Otherwise an update may have no batches at the end of an epoch, and fairseq fails."""
+    """If not, the last update of an epoch may have no batches, and fairseq fails."""
     caplog.set_level(logging.INFO)
     state, read = saved(2, 5)
     assert sorted(set(read + rest(state, 1, [7, 4]))) == list(range(24))

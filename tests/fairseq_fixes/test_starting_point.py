@@ -61,7 +61,7 @@ def test_missing_checkpoint_to_start_from_is_refused(case, folder):
         assert not trainer.load_checkpoint.called
         return
     _, path = check_start("run", **options, suffix=suffix)
-    checkpoint_utils.load_checkpoint(config, trainer)  # patched fairseq
+    checkpoint_utils.load_checkpoint(config, trainer)  # calls check_start, too
     assert trainer.load_checkpoint.call_args.args[0] == path, "fairseq opens this path"
     assert (folder / path).exists() == (case not in ("nothing-given", "last-of-a-part"))
 

@@ -83,4 +83,4 @@ def test_beam_search_equals_that_on_the_cpu(method, record_property):
         scores = [[float(one["score"]) for one in side] for side in (ours, theirs)]
         apart = max(apart, *(abs(a - b) for a, b in zip(*scores, strict=True)))
     record_property("scores", apart)
-    assert apart < 1e-5  # nats for each token
+    assert apart < 1e-5  # scores are in nats for each token

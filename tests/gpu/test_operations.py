@@ -160,7 +160,7 @@ def test_random_samples_come_from_the_devices_generator():
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
 def test_a_gpu_uses_the_cascades_kernel(dtype):
-    """Without it the network would run in chunks, with only a warning."""
+    """Without the kernel, the network would run in chunks, with only a warning."""
     parameters = [p.to(DEVICE, dtype) for p in build_cascade("mlp", H).network.flat_parameters()]
     logits = torch.zeros(B, H, T, T, device=DEVICE, dtype=dtype)
     chosen = network_function(logits, None, parameters).__name__

@@ -100,7 +100,7 @@ def test_checkpointing_changes_no_gradient(name):
 
 
 def test_reentrant_checkpointing_is_refused():
-    """Its forward pass has no gradient, so terms would have none."""
+    """Reentrant checkpointing has no gradient in its forward pass, so terms would have none."""
     model, inputs = build("llama"), batch("llama")
     model.gradient_checkpointing_enable({"use_reentrant": True})
     model.enable_input_require_grads()

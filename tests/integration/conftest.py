@@ -33,7 +33,7 @@ def run(*command, check: bool = True, fresh: bool = False, **kwargs) -> subproce
     """
     environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
     environment |= {} if fresh else warm.server().variables
-    environment.pop("PYTHONSAFEPATH", None)  # which scripts/test.sh sets
+    environment.pop("PYTHONSAFEPATH", None)  # set by scripts/test.sh
     done = subprocess.run(
         [sys.executable if fresh else warm.server().python, "-m", *map(str, command)],
         capture_output=True,

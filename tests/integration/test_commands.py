@@ -127,7 +127,7 @@ def test_two_processes_train_and_resume(data, tmp_path):
 def test_unequal_numbers_of_source_and_target_lines_are_reported_in_one_line(data, tmp_path):
     for file in data.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    for suffix in ("bin", "idx"):  # 120 sources, 20 targets
+    for suffix in ("bin", "idx"):  # leaves 120 sources, but 20 targets
         shorter = (data / f"valid.src-tgt.tgt.{suffix}").read_bytes()
         (tmp_path / f"train.src-tgt.tgt.{suffix}").write_bytes(shorter)
     done = train(tmp_path, tmp_path / "run", "--max-update", 1, check=False)

@@ -26,7 +26,7 @@ def hypotheses(done) -> dict:
 def test_fairseq_generate_translates_the_same_without_the_plugin(trained, data, tmp_path):
     own, exported = trained / "checkpoint_last.pt", tmp_path / "stock.pt"
     assert str(exported) in export(own, exported).stdout
-    assert exported.stat().st_size < 0.6 * own.stat().st_size  # no optimiser
+    assert exported.stat().st_size < 0.6 * own.stat().st_size  # the export has no optimizer state
     search = ["--beam", 3, "--cpu", "--max-len-b", 12]
     ours = run("fairseq_cli.generate", data, "--path", own, "--user-dir", PLUGIN, *search)
     stock = run("fairseq_cli.generate", data, "--path", exported, *search)

@@ -46,7 +46,7 @@ def test_a_custom_term_trains_and_is_logged(data, tmp_path):
     # Resumed without the plugin, the run would silently lose the term.
     words = shlex.split(COMMANDS["balance"].replace("\\\n", "").replace("DATA", str(data)))[1:]
     words[words.index("balance")], term = ROOT / "diverse_mha", words.index("--balance-weight")
-    del words[term : term + 4]  # --balance-on, too
+    del words[term : term + 4]  # also --balance-on and its value
     done = run("fairseq_cli.train", *words, *SMALL.split(), cwd=tmp_path, check=False)
     said = "trained with --balance-weight 0.5, which is no longer registered; give"
     assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr

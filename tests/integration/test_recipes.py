@@ -42,8 +42,8 @@ def settings(recipe: str, data) -> list[str]:
         words += [f"++model.{side}_{size}={value}" for size, value in SIZES.items()]
     if task == "exact_translation":
         words += LANGUAGES
-    if composed["lr_scheduler"]["_name"] == "polynomial_decay":  # must equal max_update
-        words.append("++lr_scheduler.total_num_update=4")
+    if composed["lr_scheduler"]["_name"] == "polynomial_decay":
+        words.append("++lr_scheduler.total_num_update=4")  # must equal max_update
     if composed["criterion"]["_name"].startswith("adaptive"):
         words += ADAPTIVE
     return words

@@ -57,7 +57,7 @@ def searched(said: str) -> list[tuple[list[str], list[str], float]]:
         (
             sources[n].split(),
             found[n].split("\t")[1].split(),
-            math.log(2) * sum(map(float, scores[n].split())),  # fairseq prints base 2
+            math.log(2) * sum(map(float, scores[n].split())),  # fairseq prints logarithms to base 2
         )
         for n in sorted(sources, key=int)
     ]

@@ -80,7 +80,7 @@ def test_value_residual_adds_the_projected_values_of_layer_1():
     for component, layers in records.items():
         (site,) = [s for s in sites_of(model) if (s.component, s.number) == (component, 2)]
         attention, first = site.attention, site.attention.split_heads(kept[component])
-        assert torch.equal(layers[0].values, first)  # layer 1 adds nothing
+        assert torch.equal(layers[0].values, first)  # nothing is added in layer 1
         part = attention.projections
         own = (layers[1].values - part.first * first) / part.own
         assert torch.linalg.vector_norm(own) > 0
@@ -98,7 +98,8 @@ def test_newer_methods_keep_language_models_causal(case):
     longer = torch.cat([TOKENS, TOKENS[:, :1]], dim=1)
     with torch.no_grad():
         short, long = (model(src_tokens=x)[0] for x in (TOKENS, longer))
-    torch.testing.assert_close(long[:, : TOKENS.size(1)], short, rtol=0, atol=1e-5)  # causal
+    # Later tokens have no effect.
+    torch.testing.assert_close(long[:, : TOKENS.size(1)], short, rtol=0, atol=1e-5)
 
 
 REFUSED = {

@@ -30,7 +30,7 @@ def test_every_shape_of_the_encoder_has_a_classifier(suffix):
     name = "sentence_classifier" + suffix
     assert issubclass(ARCH_MODEL_REGISTRY[name], SentenceClassifier)
     options = {f for f in vars(MODEL_DATACLASS_REGISTRY[name]()) if f.startswith("decoder_")}
-    assert not options  # only an encoder
+    assert not options  # the model has only an encoder
 
 
 @pytest.mark.parametrize("sentences", [1, 2])

@@ -71,7 +71,7 @@ def test_stock_fairseq_builds_the_same_model(case, namespace):
     state = checkpoint(arch, options)
     for name, value in state["model"].items():
         if name.endswith("projections.shared"):
-            torch.nn.init.normal_(value)  # not the identity
+            torch.nn.init.normal_(value)  # the initial value is the identity
     own = models.build_model(state["cfg"].model, toy_task())
     made = stock_state("x.pt", state, namespace=namespace)
     args = made["args"] if namespace else OmegaConf.create(made["cfg"]["model"])

@@ -159,7 +159,7 @@ def test_masks_are_finite_under_autocast_in_float16():
         return attend(q, k, v, attn_mask=attn_mask, **options)
 
     batch = toy_batch()["net_input"]
-    batch["prev_output_tokens"] = batch["prev_output_tokens"].flip(1)  # padding on the left
+    batch["prev_output_tokens"] = batch["prev_output_tokens"].flip(1)  # moves padding to the left
     with pytest.MonkeyPatch.context() as patch, torch.autocast("cpu", torch.float16):
         patch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
         build_ours()(**batch)

@@ -72,7 +72,7 @@ def build(family: str, chosen: dict):
         model = build_lm(**chosen)
     else:
         model = toy_classification.build_classifier(sentences=1, **chosen)
-    if chosen.get("logits") == "talking-heads":  # initially the identity
+    if chosen.get("logits") == "talking-heads":  # whose initial maps are the identity
         torch.manual_seed(5)
         for name, parameter in model.named_parameters():
             if "cascade" in name:

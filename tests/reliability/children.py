@@ -52,7 +52,7 @@ class Child:
         if self._reader.poll(seconds):
             try:
                 said = self._reader.recv()
-            except EOFError:  # killed
+            except EOFError:  # the process was killed
                 pass
         with _ASKING:
             self.process.join(seconds)

@@ -205,7 +205,7 @@ class _Training:
         for number, (source, target) in enumerate(sum(lengths, [])):
             first = torch.randint(4, 24, (source,), generator=generator)
             second = torch.randint(4, 24, (target,), generator=generator)
-            first[-1] = second[-1] = 2  # end of sentence
+            first[-1] = second[-1] = 2  # </s>
             items.append(self._item(number, first, second))
         collater = self.task.dataset("train").collater
         return [collater([items.pop(0) for _ in part]) for part in lengths]

@@ -67,7 +67,7 @@ def test_float32_master_weights_survive_a_resume(flat, dtype):
     step(resumed, after)
     for a, b in zip(values(after), values(before), strict=True):
         assert torch.equal(a, b)
-        a.data.add_(1.0)  # one update
+        a.data.add_(1.0)  # a stand-in for an update
     now = resumed.get_checkpoint_dict()["Task"]["fp32_params"]
     assert all(torch.equal(p, kept) for p, kept in zip(values(after), now, strict=True)), (
         "the new state is saved, not that of the checkpoint"

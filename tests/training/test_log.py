@@ -18,7 +18,7 @@ LOG = [
     "$ first start",
     "num. shared model params: 5,989,376 (num. trained: 5,989,376)",
     "num. expert model params: 0 (num. trained: 0)",
-    line(epoch=1, loss=9, ups=0.1, num_updates=5),  # warming up
+    line(epoch=1, loss=9, ups=0.1, num_updates=5),  # ignored: the first speed of a start
     line(epoch=1, loss=8, ups=2.0, num_updates=10),
     line(epoch=1, valid_loss=7, valid_nll_loss=6, valid_ppl=64, valid_num_updates=10),
     line(epoch=1, loss=7, ups=4.0, num_updates=15),

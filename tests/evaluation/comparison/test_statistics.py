@@ -38,7 +38,7 @@ def test_two_systems_with_shared_seeds_are_compared_by_paired_t_as_in_scipy():
 
 
 def test_noise_is_the_residual_of_row_and_seed_means():
-    """With every seed in every row there are (R-1)(S-1) degrees of freedom."""
+    """If every row has every seed, there are (R-1)(S-1) degrees of freedom."""
     y = np.array([[40.5, 39.8, 40.1], [38.9, 38.5, 38.4], [41.0, 40.1, 40.9], [40.2, 40.2, 39.6]])
     rest = y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean()
     error = math.sqrt(np.square(rest).sum() / 6 * 2 / 3)

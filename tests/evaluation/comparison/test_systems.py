@@ -107,7 +107,7 @@ def test_one_seed_is_marked_in_the_table(folder, capsys):
 
 
 def test_seeds_are_resampled_independently(folder):
-    """Otherwise the difference between a method and its copy would have no standard error."""
+    """If they shared draws, the difference of a method and its copy would have no error."""
     for seed in (1, 2, 3):
         shutil.copytree(folder / f"runs/base.seed{seed}.ab", folder / f"runs/copy.seed{seed}.ab")
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "copy")]

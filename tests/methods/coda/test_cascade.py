@@ -121,7 +121,7 @@ def test_chunked_network_equals_plain_torch_for_any_depth_and_size(
     + [("causal", 21, False), ("both", 21, True)],
 )
 def test_cells_masked_in_all_sentences_and_heads_are_left_out(mask, cells, left):
-    """Of 6 x 6 cells a causal mask leaves 21, and padding masks some of those."""
+    """A causal mask leaves 21 of 6 x 6 cells; padding masks some of them in one sentence."""
     x, *_ = logits_of((3, 2, 6, 6))
     mask = mask_of(mask, x.shape)
     for order in ([0, 1, 2], [2, 0, 1]):  # one sentence has padding
@@ -166,7 +166,7 @@ def test_values_of_masked_cells_have_no_effect(kind, garbage):
 @pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
 @pytest.mark.parametrize("kind", CASCADES)
 def test_noise_has_mean_zero_and_its_standard_deviation(kind, first):
-    """Within five standard errors for n = 80,000 draws: 0.7 / sqrt(n) and 0.7 / sqrt(2 n)."""
+    """Standard errors for n = 80,000 draws are 0.7 / sqrt(n) and 0.7 / sqrt(2 n); 5 are allowed."""
     logits, previous = logits_of((2, 4, 100, 100))
     previous = None if first else previous
     cascade = cascade_of(kind, 4, noise=0.7)

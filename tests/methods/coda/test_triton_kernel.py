@@ -126,7 +126,7 @@ def test_the_kernel_is_used_if_its_values_are_right(tiles, caplog):
 
 
 def test_the_kernel_is_checked_with_gradients_in_inference_mode_too():
-    """Otherwise a check without gradients would decide for later trainings."""
+    """A check without gradients would decide for later trainings, too."""
     given = 4, 16, torch.float32, torch.device("cpu")
     tried = backend._try(ChunkedNetwork, *given)
     with torch.inference_mode():

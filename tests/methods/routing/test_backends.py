@@ -59,7 +59,7 @@ def fresh_library():
 @pytest.mark.integration
 def test_the_kernel_is_built_once_and_cached(monkeypatch, tmp_path, fresh_library):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(cpp_kernel, "FLAGS", cpp_kernel.FLAGS.replace("-O3", "-O0"))  # faster
+    monkeypatch.setattr(cpp_kernel, "FLAGS", cpp_kernel.FLAGS.replace("-O3", "-O0"))  # is faster
     first = cpp_kernel.build()
     assert [first] == list((tmp_path / "diverse_mha").iterdir())
     built = first.stat().st_mtime_ns
