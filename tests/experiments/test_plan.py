@@ -31,6 +31,12 @@ def test_tables_share_runs_of_the_same_experiment():
     assert plan(Experiment("iwslt17_de_en", width=512, heads=8), "paper") == base
 
 
+def test_tables_of_the_papers_share_small_runs_with_the_study():
+    studied = set(runs("study", "translation-small", "small"))
+    assert len(studied & set(runs("yun2021", "4", "small"))) == 5
+    assert set(runs("zheng2021", "figure-4", "small")) <= studied
+
+
 def test_an_experiment_in_bfloat16_is_a_separate_run():
     (plain, *_), (brief, *_) = runs("li2018", "1"), runs("li2018", "1", bf16=True)
     assert lookup(plain.composed, "common.bf16") is None
