@@ -63,7 +63,7 @@ COMMANDS = {
     "align": Command("evaluation.align", "align words by a head of a translation model", reads=2),
     "compare": Command("evaluation.compare", "test whether a difference is larger than chance"),
     "reproduce": Command(
-        "experiments.reproduce", "train a table of the papers and print it", in_clone=True
+        "experiments.reproduce", "train models and print a table of the papers", in_clone=True
     ),
     "benchmark": Command(
         "benchmarks.benchmark", "compare the speed of training with stock fairseq", True, True
