@@ -103,7 +103,9 @@ def test_options_lists_all_names_and_the_options_of_a_given_name(capsys):
 
 
 def test_error_for_an_unknown_name_lists_the_nearest_names():
-    with pytest.raises(UserError, match="transformer_codas: no model, .* transformer_coda,") as bad:
+    with pytest.raises(
+        UserError, match="transformer_codas: not a model, .* transformer_coda,"
+    ) as bad:
         cli.run(["options", "transformer_codas"])
     assert "\n" not in str(bad.value)
 

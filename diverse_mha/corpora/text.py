@@ -91,8 +91,8 @@ def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list
         first, others = next(iter(texts_read.items()))
         if len(lines) != len(others):
             raise UserError(
-                f"{name}: has {len(lines):,} lines, {first} has {len(others):,}; line n of one must "
-                "belong to line n of the other"
+                f"{name}: has {len(lines):,} lines, {first} has {len(others):,}; line n of one "
+                "must belong to line n of the other"
             )
     return list(texts_read.values())
 

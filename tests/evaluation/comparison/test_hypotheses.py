@@ -79,8 +79,8 @@ def test_systems_that_hardly_translate_get_no_verdict(texts, capsys):
     ("words", "said"),
     [
         ("--reference ref --system a=base.seed1", "--baseline is missing"),
-        ("--reference ref --system a=short --system b=ref", "--system short: has 2 lines, --reference"),
-        ("--reference ref --source short --system a=ref --system b=x", "--source short: has 2 lines"),
+        ("--reference ref --system a=short --system b=ref", "--system short: has 2 lines, --ref"),
+        ("--reference ref --source short --system a=ref --system b=x", "--source short: has 2 li"),
         ("--reference ref --source src --system a=base.seed1 --system b=src", "is the source text"),
         ("--reference ref --system a=base.seed1 --system b=gone", "gone: no such file"),
         ("--reference gone --system a=base.seed1 --system b=ref", "--reference gone: no such file"),
