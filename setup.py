@@ -12,7 +12,7 @@ VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "diverse_mha/__init__.py"
 
 
 class BuildWithRecipes(build_py):
-    """Puts ``configs/`` into a wheel's package, and leaves out what an earlier build left."""
+    """Build command: adds ``configs/`` to a wheel's package; removes files of earlier builds."""
 
     def run(self):
         """Build the package."""
@@ -41,7 +41,7 @@ setup(
         "fairseq-fixed==0.12.3.1",  # imports on these Pythons; fairseq 0.12.2 does not
         "torch>=2.6",  # the safe loader is its default from here on
         "numpy",
-        "omegaconf<2.4",  # from 2.4 on, fairseq's recipes end in "str is not a TupleConfig"
+        "omegaconf<2.4",  # from 2.4 on, fairseq's recipes fail with "str is not a TupleConfig"
         "sacrebleu",
         "scipy",
         "sacremoses",

@@ -23,33 +23,33 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser = OneLineParser(
         prog=called("benchmark"),
-        description="Measure the speed of training beside stock fairseq. In each round every "
+        description="Compare the training speed with stock fairseq's. In each round every "
         "variant and fairseq's model of the same shape do one step (forward, backward, Adam) on "
         "the same synthetic batch. Prints a Markdown table.",
-        epilog=f"variants (* also of language models):\n{variants}\n\n"
+        epilog=f"variants (*: also for language models):\n{variants}\n\n"
         "example:\n  diverse-mha benchmark --shape base --variants plain,coda --rounds 20",
     )
     what = parser.add_argument_group("what to measure")
     text = "size of the model (default: small)"
     what.add_argument("--shape", default="small", choices=SHAPES, help=text)
-    text = "comma list, beside stock (default: all)"
+    text = "variants to measure, separated by commas; stock is always measured (default: all)"
     what.add_argument("--variants", metavar="NAMES", help=text)
     text = "precision (default: fp32)"
     what.add_argument("--precision", default="fp32", choices=DTYPES, help=text)
-    text = "optimiser of all variants, stock too (default: adam)"
+    text = "optimiser of all variants, including stock (default: adam)"
     what.add_argument("--optimizer", default="adam", choices=("adam", "fused_adam"), help=text)
     default = "cuda" if torch.cuda.is_available() else "cpu"
-    text = "cpu or cuda (default: cuda where there is a GPU)"
+    text = "cpu or cuda (default: cuda if there is a GPU)"
     what.add_argument("--device", default=default, help=text)
-    text = "most tokens in a batch, padding included (default: the shape's)"
+    text = "largest number of tokens in a batch, padding included (default: the shape's)"
     add_number(what, "batch-tokens", None, text, least=16)
-    text = "mean tokens of a sentence, or tokens of a language model's block (default: the shape's)"
+    text = "mean tokens per sentence, or tokens of a language model's block (default: the shape's)"
     add_number(what, "mean-length", None, text, least=2)
     how = parser.add_argument_group("how to measure")
-    add_number(how, "rounds", 30, "rounds to measure")
-    add_number(how, "warm-up", 3, "rounds before, not measured", least=0)
+    add_number(how, "rounds", 30, "number of measured rounds")
+    add_number(how, "warm-up", 3, "number of rounds before them that are not measured", least=0)
     add_number(how, "threads", torch.get_num_threads(), "threads on the CPU")
-    text = "also write all measurements"
+    text = "also write all measurements to this file"
     parser.add_argument("--output", type=Path, metavar="FILE.json", help=text)
     add_force(parser)
     return parser
@@ -66,7 +66,7 @@ def find_device(name: str) -> torch.device:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured and how: the options, with those that the shape decides."""
+    """Options of a benchmark, with the shape's defaults filled in."""
 
     shape: str
     variants: list[str]
@@ -80,12 +80,12 @@ class Settings:
     threads: int
 
     def to_json(self) -> dict:
-        """Return them with the device by its name."""
+        """Return the settings as a dictionary, with the device's name."""
         return vars(self) | {"device": self.device.type}
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """Return the settings of a command line; refuses impossible ones."""
+    """Return the settings of a command line; raise :class:`UserError` for impossible ones."""
     shape, device = SHAPES[args.shape], find_device(args.device)
     given = {field.name: getattr(args, field.name) for field in fields(Settings)}
     given |= {"device": device, "variants": choose(args.variants, variants_of(shape))}

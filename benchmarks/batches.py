@@ -1,4 +1,4 @@
-"""Synthetic training batches with the lengths and the padding of real ones."""
+"""Synthetic training batches with realistic lengths and padding."""
 
 from argparse import Namespace
 
@@ -10,16 +10,16 @@ from fairseq.data.language_pair_dataset import collate
 
 from benchmarks.shapes import LanguageModelShape, Shape
 
-POOL = 20_000  # sentence pairs that batches are made of
-LONGEST = 256  # tokens that a sentence has at most
-_SPREAD = 0.5  # of the logarithm of a sentence's length: a long right tail, as corpora have
-_SPREAD_BETWEEN = 0.15  # of the logarithm of target length / source length
+POOL = 20_000  # number of sentence pairs from which batches are made
+LONGEST = 256  # largest number of tokens in a sentence
+_SPREAD = 0.5  # standard deviation of log(sentence length), with a long right tail as in corpora
+_SPREAD_BETWEEN = 0.15  # standard deviation of log(target length / source length)
 
 
 def stand_in_task(vocabulary: int) -> Namespace:
-    """What models and criterions ask of a task: two dictionaries, here the same one.
+    """Return the attributes of a task that models and criterions read: here one dictionary.
 
-    ``vocabulary`` counts fairseq's four special symbols, here and below.
+    ``vocabulary`` is its size with fairseq's four special tokens, also in the functions below.
     """
     dictionary = Dictionary()
     for word in range(vocabulary - len(dictionary)):
@@ -32,8 +32,8 @@ def stand_in_task(vocabulary: int) -> Namespace:
 def draw_lengths(mean: float, longest: int, rng: np.random.Generator) -> np.ndarray:
     """Draw the source and target lengths of ``POOL`` sentence pairs: (POOL, 2), 2 to ``longest``.
 
-    Log-normal, the two sides alike but not equal; ``mean`` is that of either, in tokens with the
-    end symbol. Longer sentences are cut to ``longest``, as a corpus would be filtered.
+    Lengths are log-normal and correlated between the sides. ``mean`` is the mean length of either
+    side, in tokens with the end-of-sentence token. Longer sentences are cut to ``longest``.
     """
     centre = np.log(mean) - _SPREAD**2 / 2
     source = rng.normal(centre, _SPREAD, POOL)
@@ -45,12 +45,11 @@ def draw_lengths(mean: float, longest: int, rng: np.random.Generator) -> np.ndar
 def make_batches(
     count: int, vocabulary: int, batch_tokens: int, mean_length: float, seed: int
 ) -> list[dict]:
-    """Make batches as fairseq's translation task does from a corpus of random words.
+    """Make ``count`` batches of random words as fairseq's translation task does from a corpus.
 
-    Pairs are sorted by length, cut into batches by fairseq's own routine and collated by its own
-    collater; which of the batches come, and in what order, is drawn. They have at most
-    ``batch_tokens`` tokens on either side, padding included, and are on the CPU. The same
-    arguments give the same batches.
+    fairseq's functions sort pairs by length, cut them into batches and collate them. Then ``count``
+    of the batches are drawn at random. A batch has at most ``batch_tokens`` tokens on either side,
+    padding included, and is on the CPU. The same arguments give the same batches.
     """
     rng = np.random.default_rng(seed)
     lengths = draw_lengths(mean_length, min(batch_tokens, LONGEST), rng)
@@ -80,11 +79,10 @@ def make_batches(
 def make_blocks(
     count: int, vocabulary: int, batch_tokens: int, length: int, seed: int
 ) -> list[dict]:
-    """Make batches as fairseq's language-modelling task does from running text of random words.
+    """Make batches of random words as fairseq's language-modelling task does from running text.
 
-    Every block of ``length`` tokens is full: no padding. Frequencies fall with the rank, as an
-    adaptive softmax, whose cost depends on them, finds them in a corpus. Otherwise they are those
-    of :func:`make_batches`.
+    Every block has ``length`` tokens and no padding. Word frequencies follow Zipf's law, because
+    the cost of an adaptive softmax depends on them. The rest is as in :func:`make_batches`.
     """
     rng = np.random.default_rng(seed)
     special = Dictionary().nspecial

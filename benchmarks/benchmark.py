@@ -21,13 +21,14 @@ SEED = 1
 
 
 def measure(settings: Settings) -> dict:
-    """Measure memory and time, and return everything."""
+    """Measure memory and time of all variants; return the content of the JSON file."""
     shape, device, names = SHAPES[settings.shape], settings.device, settings.variants
     torch.set_num_threads(settings.threads)
     machine = describe_machine(device, settings.threads)
     task, variants = stand_in_task(shape.vocabulary), variants_of(shape)
     count = settings.warm_up + settings.rounds
-    # On a GPU libraries plan an operation when they first meet its shapes: all in the warm-up.
+    # On a GPU libraries plan an operation at the first batch of each shape, so the measured rounds
+    # repeat the batches of the warm-up.
     drawn = settings.warm_up if device.type == "cuda" and settings.warm_up else count
     batches = batches_for(shape, drawn, settings.batch_tokens, settings.mean_length, SEED)
     batches = [batches[number % drawn] for number in range(count)]
@@ -75,8 +76,8 @@ def main(arguments: Sequence[str]) -> int:
         result = measure(settings)
     except torch.OutOfMemoryError:
         raise UserError(
-            f"--batch-tokens {settings.batch_tokens}: the GPU's memory does not hold what is "
-            "measured; take less, fewer --variants or an empty GPU"
+            f"--batch-tokens {settings.batch_tokens}: the GPU is out of memory; give fewer tokens, "
+            "fewer --variants or an unused GPU"
         ) from None
     print(format_markdown(result))
     if args.output is not None:

@@ -1,4 +1,4 @@
-"""Times a training step of a model of transformers with terms: ``python -m benchmarks.hub``."""
+"""Times training steps of transformers' models with terms: ``python -m benchmarks.hub``."""
 
 import argparse
 import sys
@@ -26,7 +26,7 @@ VOCABULARY, HEADS = 8000, 4
 
 
 def build(name: str, width: int, layers: int):
-    """Build a model from its configuration, with the dropout that is its default."""
+    """Build a model from a configuration with default dropout."""
     torch.manual_seed(1)
     if name == "BERT":
         config = BertConfig(
@@ -46,7 +46,7 @@ def build(name: str, width: int, layers: int):
 
 
 def trainee(name: str, variant: str, args: argparse.Namespace):
-    """Return a function that does a step, forward, backward and Adam, on a batch."""
+    """Return a function that does one training step (forward, backward, Adam) on a batch."""
     model = build(name, args.width, args.layers).train()
     model.set_attn_implementation("eager" if variant == "eager" else "sdpa")
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
@@ -68,7 +68,7 @@ def trainee(name: str, variant: str, args: argparse.Namespace):
 
 
 def batches(args: argparse.Namespace):
-    """Draw batches whose sentences have 3/4 of the length to all of it."""
+    """Yield random batches; sentences have between 3/4 of ``args.length`` and all of it."""
     draw = torch.Generator().manual_seed(1)
     shape = (args.sentences, args.length)
     for _ in range(args.warm_up + args.rounds):
@@ -88,7 +88,7 @@ def processor_time(step, batch) -> float:
 
 
 def main() -> None:
-    """Print, for both models, each variant's processor time as a multiple of sdpa's."""
+    """Print each variant's processor time for both models, as a multiple of sdpa's."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     sizes = {"width": 256, "layers": 6, "length": 128, "sentences": 8, "rounds": 12, "warm-up": 2}
     for name, default in sizes.items():
@@ -105,7 +105,7 @@ def main() -> None:
         columns.append(summarise(seconds, BASELINE))
     for variant in VARIANTS:
         if variant != BASELINE:
-            # summarise() gives speed; this table has time.
+            # summarise() returns ratios of speed; this table has ratios of time.
             cells = [
                 f"{1 / c[variant]['ratio']:.2f} "
                 f"[{1 / c[variant]['ratio_high']:.2f}, {1 / c[variant]['ratio_low']:.2f}]"

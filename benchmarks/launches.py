@@ -1,9 +1,9 @@
-"""Counts what forward and backward of one update make the host of a GPU start, and wait for.
+"""Counts the operations of one update that a GPU's host launches, and those that it waits for.
 
 ``python -m benchmarks.launches [--shape NAME] [--variants NAMES]`` needs no GPU: models run on the
-CPU along the branches of a GPU. Every torch operation counts that is neither a view nor an
-allocation. Routing and CODA's network count as one each way, as their kernels. Sizes of the batch
-and of the model do not matter, so they are small; numbers of layers do.
+CPU but take the code paths for a GPU. Every torch operation counts that is neither a view nor an
+allocation. Routing and CODA's network count as one operation in each pass, like their kernels.
+Batch size and model width do not matter, so they are small; the number of layers does.
 """
 
 import sys
@@ -40,11 +40,11 @@ WAITS = {"_local_scalar_dense", "equal", "masked_select", "nonzero"}
 
 
 class LaunchCounter(TorchDispatchMode):
-    """Counts operations while it is active.
+    """Dispatch mode that counts operations while it is active.
 
     Attributes:
-        launches: operations that a GPU would run, by name.
-        waits: those for whose result the host waits.
+        launches: number of operations that a GPU would run, by name.
+        waits: number of operations for whose result the host waits, by name.
     """
 
     def __init__(self):
@@ -62,7 +62,7 @@ class LaunchCounter(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def _kernel(self, original: Callable) -> staticmethod:
-        """Let a function's operations count as one."""
+        """Wrap a function so that all its operations count as one."""
 
         def run(*args):
             self.launches["kernel"] += 1
@@ -80,16 +80,16 @@ class LaunchCounter(TorchDispatchMode):
 
     @contextmanager
     def on_gpu_branches(self) -> Iterator[None]:
-        """Count along the branches that are taken on a GPU."""
+        """Context manager: count while the code takes its paths for a GPU."""
         patches = [(module, "launches_cost", lambda device: True) for module in BRANCHING]
         patches += [
             (cls, way, self._kernel(getattr(cls, way)))
             for cls in KERNELS
             for way in ("forward", "backward")
         ]
-        # On a CPU dropout is three operations.
+        # Dropout is one operation on a GPU, but three on a CPU.
         patches.append((nn.functional, "dropout", _dropout))
-        # fairseq reads shapes from tensors of the host.
+        # fairseq makes a tensor on the host to read a shape, which is no launch.
         patches.append((torch.onnx.operators, "shape_as_tensor", attrgetter("shape")))
         patches.append((torch.Tensor, "tolist", lambda x: self._tolist(x)))
         with ExitStack() as stack:
@@ -104,7 +104,7 @@ def _dropout(x, p=0.5, training=True, inplace=False):
 
 
 def _padding(batch: dict) -> int:
-    """Return the padding of the side with less of it; masks are launches, too."""
+    """Return the number of padding tokens of the side with fewer; padding masks add launches."""
     return min(int(x.eq(1).sum()) for x in batch["net_input"].values() if x.dim() == 2)
 
 
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         waits = forward.waits.total() + backward.waits.total()
         rows.append((f"`{name}`", *map(str, (*ways, sum(ways), waits))))
     headings = ("variant", "forward", "backward", "launches", "waits")
-    title = f"Operations that the host starts and waits for, shape {args.shape}"
+    title = f"Operations that the host launches and waits for, shape {args.shape}"
     print(to_markdown(Layout(title, headings, tuple(rows), ())))
     return 0
 

@@ -1,4 +1,4 @@
-"""Peak memory of a piece of work; on the CPU in a process of its own."""
+"""Measures the peak memory of a function; on the CPU in a process of its own."""
 
 import gc
 import multiprocessing
@@ -13,25 +13,25 @@ from diverse_mha.common.processes import resident_bytes
 
 
 def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) -> int:
-    """Measure the bytes that a function of a module needs at most, beside what there was before.
+    """Return the peak memory, in bytes, that a top-level function adds.
 
-    On a GPU it is what torch allocates; on the CPU the resident memory of a fresh process beyond
-    what it has after importing. The first of the arguments names what is measured.
+    On a GPU this is memory that torch allocates. On the CPU it is the resident memory that a new
+    process adds after its imports. The first of ``arguments`` names the function in messages.
     """
     if device.type == "cuda":
-        gc.collect()  # what the one measured before left
+        gc.collect()  # frees memory of the previous measurement
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         work(*arguments)
         return torch.cuda.max_memory_allocated(device) - before
-    # A fresh process: fork would begin with this one's memory.
+    # A new process, because a fork would start with this one's memory.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
             return pool.submit(_measure, work, arguments, threads).result()
         except BrokenProcessPool:
             raise UserError(
-                f"the process that measures the memory of {arguments[0]!r} was ended, perhaps "
-                "because memory is out; try a smaller --batch-tokens or --shape"
+                f"the process that measures the memory of {arguments[0]!r} was killed, perhaps "
+                "for lack of memory; try a smaller --batch-tokens or --shape"
             ) from None
 
 

@@ -1,7 +1,7 @@
-"""Size, peak memory and tokens a second of checkpoints, such as a model and its pruned ones.
+"""Measures size, peak memory and tokens per second of checkpoints, such as pruned models.
 
-``python -m benchmarks.pruned DATA CHECKPOINT... [--rounds N]``: the checkpoints score and translate
-the same batches in turn, in processor time; ratios are to the first checkpoint.
+``python -m benchmarks.pruned DATA CHECKPOINT... [--rounds N]``: the checkpoints take turns to score
+and translate the same batches. Times are processor time; ratios are to the first checkpoint.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.evaluation.checkpoints import Loaded, iterate_batches, load
 
 CPU = torch.device("cpu")
-STEPS = 20  # words of every translation, so that all models do the same work
+STEPS = 20  # length of every translation, so that all models do the same work
 BEAM = argparse.Namespace(beam=5, min_len=STEPS, max_len_a=0, max_len_b=STEPS)
 
 
 def score(loaded: Loaded, batch: dict) -> None:
-    """Run a batch with teacher forcing."""
+    """Score a batch with teacher forcing."""
     with torch.no_grad():
         loaded.model(**batch["net_input"])
 
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         speeds = [_speed(found[work][path], words) for work, words in tokens.items()]
         lines.append((path, *sizes, f"{memory / MIB:.0f}", *speeds))
     headings = ("checkpoint", "MB", "parameters, M", "peak memory, MiB", "scoring", "translating")
-    title = "Size, and tokens a second of processor time with the ratio to the first (95 %)"
+    title = "Size, and tokens per second of processor time with the ratio to the first (95 %)"
     print(to_text(Layout(title, headings, tuple(lines), ())))
     return 0
 

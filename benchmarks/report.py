@@ -1,4 +1,4 @@
-"""The result of a benchmark as a Markdown table, and what it was measured on."""
+"""Formats the result of a benchmark as a Markdown table, and describes the machine."""
 
 import os
 
@@ -15,7 +15,7 @@ HEADINGS = (
 
 
 def describe_machine(device: torch.device, threads: int) -> dict:
-    """Versions, cores and what else bears on speed; the load tells of other programs."""
+    """Return what affects speed: versions, processor, threads, and the load of other programs."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "versions": versions(),
@@ -30,17 +30,17 @@ def describe_machine(device: torch.device, threads: int) -> dict:
 
 
 def ratio(summary: dict) -> str:
-    """Write a ratio with its interval."""
+    """Format a ratio with its interval."""
     return f"{summary['ratio']:.3f} ({summary['ratio_low']:.3f}-{summary['ratio_high']:.3f})"
 
 
 def format_markdown(result: dict) -> str:
-    """Lay out a result, or the same read back from JSON, as a table with notes."""
+    """Format a result (of ``measure``, or read from its JSON file) as a table with notes."""
     options, shape, machine = result["options"], result["model"], result["machine"]
     title = (
         f"Training, shape {options['shape']} (C {shape['embed_dim']}, feed-forward "
         f"{shape['ffn_embed_dim']}, {shape['layout']}, {shape['heads']} heads, "
-        f"{shape['vocabulary']} words), at most {options['batch_tokens']} tokens a batch, mean "
+        f"{shape['vocabulary']} words), at most {options['batch_tokens']} tokens per batch, mean "
         f"length {options['mean_length']:g}"
     )
     rows = tuple(

@@ -1,4 +1,4 @@
-"""Steps of several variants in turn, each with a clock on it, and the figures of that."""
+"""Times steps of several variants in turn, and summarises the times."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +10,11 @@ from tqdm import tqdm
 
 Step = Callable[[dict], Any]
 Clock = Callable[[Step, dict], float]
-RESAMPLES = 2000  # of the bootstrap
+RESAMPLES = 2000  # bootstrap samples
 
 
 def clock_for(device: torch.device) -> Clock:
-    """Choose the clock: CUDA events on a GPU, which runs behind the program, else wall time."""
+    """Return the clock: CUDA events on a GPU, which runs asynchronously, else wall time."""
     return _time_on_gpu if device.type == "cuda" else _time_on_cpu
 
 
@@ -40,11 +40,19 @@ def run_rounds(
     warm_up: int,
     clock: Clock,
 ) -> dict[str, list[float]]:
-    """Let every variant do one step on every batch, a batch a round, the next one first each time.
+    """Time one step of every variant on every batch, one batch per round, with rotating order.
 
-    A machine that slows down for a while slows all variants of those rounds, and
-    nobody is always first: the ratio within a round is what to trust. The first ``warm_up`` rounds
-    are left out of the seconds that are returned.
+    If the machine is slow for a while, all variants of those rounds are slow, so ratios within a
+    round are reliable.
+
+    Args:
+        steps: a variant's function that does a step on a batch.
+        batches: one for each round.
+        warm_up: number of rounds at the start that are not timed.
+        clock: returns the seconds of a step on a batch.
+
+    Returns:
+        Seconds of each timed round, by variant.
     """
     seconds, names = {name: [] for name in steps}, list(steps)
     for number, batch in enumerate(bar(batches, "time")):
@@ -57,15 +65,15 @@ def run_rounds(
 
 
 def bar(sequence, text: str) -> tqdm:
-    """Show on a terminal how far a sequence is."""
+    """Return a progress bar over a sequence, shown on a terminal only."""
     return tqdm(sequence, desc=f"{text:<6}", leave=False, disable=None)
 
 
 def summarise(seconds: Mapping[str, Sequence[float]], baseline: str) -> dict[str, dict]:
-    """Summarise interleaved rounds: times by variant, all of the same rounds in the same order.
+    """Summarise the times of :func:`run_rounds`, by variant.
 
-    ``steps_per_second`` is at the median; ``ratio`` is the median over rounds of baseline time /
-    own time, above 1 = faster, ``ratio_low`` and ``ratio_high`` its 95 % bootstrap interval.
+    ``steps_per_second`` is 1 / median time. ``ratio`` is the median over rounds of baseline time /
+    own time, above 1 = faster; ``ratio_low`` and ``ratio_high`` are its 95 % bootstrap interval.
     """
     reference = np.asarray(seconds[baseline], dtype=float)
     count = len(reference)

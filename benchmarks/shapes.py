@@ -1,4 +1,4 @@
-"""The shapes that are measured: models, and the batches they train on."""
+"""Shapes to measure: dimensions of models, and of the batches that they train on."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ class Shape:
 
     embed_dim: int  # model width C
     ffn_embed_dim: int  # width of the feed-forward block
-    layers: int  # of the encoder, and of the decoder
+    layers: int  # number of layers of the encoder, and of the decoder
     heads: int  # attention heads H
-    vocabulary: int  # words of the joint vocabulary V
-    batch_tokens: int  # most in a batch, padding included (fairseq's ``--max-tokens``)
-    mean_length: float  # of the corpus's sentences, in tokens
-    dropout: float = 0.1  # of the recipe; there is none on attention weights
+    vocabulary: int  # size V of the joint vocabulary
+    batch_tokens: int  # largest number in a batch, with padding (fairseq's ``--max-tokens``)
+    mean_length: float  # mean length of the corpus's sentences, in tokens
+    dropout: float = 0.1  # as in the recipe; there is none on attention weights
 
     @property
     def layout(self) -> str:
@@ -45,7 +45,7 @@ class Shape:
 class LanguageModelShape(Shape):
     """A decoder and its training blocks; ``mean_length`` is the length of a block."""
 
-    cutoffs: str = ""  # of adaptive input and softmax; none: one shared table and a plain softmax
+    cutoffs: str = ""  # of adaptive input and softmax; empty: shared embeddings, plain softmax
 
     @property
     def layout(self) -> str:
@@ -62,7 +62,7 @@ class LanguageModelShape(Shape):
             "share_decoder_input_output_embed": not self.cutoffs,
             "tokens_per_sample": int(self.mean_length),
             "max_target_positions": int(self.mean_length),
-            # Taken from other parts of the configuration in fairseq's commands.
+            # fairseq's commands take these from other parts of the configuration.
             "add_bos_token": False,
             "tpu": False,
         }
@@ -81,7 +81,7 @@ class LanguageModelShape(Shape):
 SHAPES = {
     "tiny": Shape(128, 256, 2, 4, vocabulary=1_000, batch_tokens=1000, mean_length=15),
     "small": Shape(256, 512, 3, 4, vocabulary=8_000, batch_tokens=2000, mean_length=20),
-    # The recipes of configs/.
+    # As in the recipes of configs/.
     "multi30k-small": Shape(128, 256, 4, 4, vocabulary=8_000, batch_tokens=2048, mean_length=15),
     "base": Shape(512, 2048, 6, 8, vocabulary=32_000, batch_tokens=4096, mean_length=27),
     # Language models: Yun et al. 2021, section 6.1, and Zheng et al. 2021, appendix A.2.

@@ -1,4 +1,4 @@
-"""One variant in training: the model, its criterion, and fairseq's own optimiser."""
+"""Trains one variant step by step: its model, its criterion, and fairseq's optimiser."""
 
 import math
 from argparse import Namespace
@@ -25,13 +25,13 @@ LABEL_SMOOTHING = 0.1
 
 
 class Outcome(NamedTuple):
-    """Result of a step. Read it after the timing: reading waits for the GPU."""
+    """Result of a training step. Read it after the timing: reading waits for the GPU."""
 
-    loss: Tensor  # nats, summed over the batch, terms included
-    grad_norm: Tensor | None  # of the mean loss; None: loss scaling overflowed, no update
+    loss: Tensor  # in nats, summed over the batch, terms included
+    grad_norm: Tensor | None  # of the mean loss's gradient; None: fp16 overflow, no update
 
     def finite(self) -> bool:
-        """Whether the loss, and the gradients if there was an update, are numbers."""
+        """Return True if the loss, and the gradient norm after an update, are finite."""
         norm = 0.0 if self.grad_norm is None else float(self.grad_norm)
         return math.isfinite(float(self.loss)) and math.isfinite(norm)
 
@@ -61,14 +61,14 @@ class Trainee:
         self.optimizer = _build_optimizer(list(self.model.parameters()), precision, optimizer)
 
     def step(self, batch: dict) -> Outcome:
-        """Forward, backward and update on one batch, which lies on the model's device."""
+        """Run forward, backward and update on one batch, which is on the model's device."""
         self.optimizer.zero_grad()
         loss, sample_size, _ = self.criterion(self.model, batch)
         self.optimizer.backward(loss)
         self.optimizer.multiply_grads(1.0 / sample_size)
         try:
-            grad_norm = self.optimizer.clip_grad_norm(0.0)  # 0: measure it only
-        except OverflowError:  # fp16: the loss scale was too large and is smaller now
+            grad_norm = self.optimizer.clip_grad_norm(0.0)  # 0: only measures the norm
+        except OverflowError:  # fp16: the loss scale was too large and has been reduced
             return Outcome(loss.detach(), None)
         self.optimizer.step()
         return Outcome(loss.detach(), grad_norm)
@@ -91,7 +91,8 @@ def train_twice(name: str, shape: Shape, batch: dict, settings: dict) -> None:
 
 def build_model(variant: Variant, options: dict, task: Namespace) -> torch.nn.Module:
     """Build the model of a variant, ours or fairseq's."""
-    config = MODEL_DATACLASS_REGISTRY.get(variant.arch) or Namespace  # stock: no dataclass
+    # fairseq's own models have no dataclass.
+    config = MODEL_DATACLASS_REGISTRY.get(variant.arch) or Namespace
     cfg = config(**{**options, **variant.model})
     return MODEL_REGISTRY[variant.arch].build_model(cfg, task)
 
@@ -101,7 +102,7 @@ def _build_criterion(variant: Variant, task: Namespace) -> torch.nn.Module:
     if variant.criterion.startswith("label_smoothed"):
         options["label_smoothing"] = LABEL_SMOOTHING
     if variant.criterion.startswith("adaptive"):
-        options["ddp_backend"] = "legacy_ddp"  # adaptive softmax supports no other
+        options["ddp_backend"] = "legacy_ddp"  # adaptive softmax supports no other backend
     cfg = CRITERION_DATACLASS_REGISTRY[variant.criterion](**options)
     return CRITERION_REGISTRY[variant.criterion].build_criterion(cfg, task)
 

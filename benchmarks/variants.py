@@ -1,4 +1,4 @@
-"""What is measured: one row a method."""
+"""Variants to measure: stock fairseq, and one or more for each method."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,11 +13,11 @@ STOCK = "stock"
 class Variant:
     """A model and a criterion, by their names in fairseq's registries."""
 
-    text: str  # what it is, for the table
+    text: str  # description, for the table
     arch: str = "transformer_disagree"
-    model: dict = field(default_factory=dict)  # options beside those of the shape
+    model: dict = field(default_factory=dict)  # options of the model, besides those of the shape
     criterion: str = "label_smoothed_cross_entropy_with_diversity"
-    terms: dict = field(default_factory=dict)  # its options: terms, and how the loss is computed
+    terms: dict = field(default_factory=dict)  # options of the criterion
 
 
 # The settings of Yun et al. 2021, section 6.1.
@@ -41,7 +41,7 @@ VARIANTS = {
         "fairseq's transformer", arch="transformer", criterion="label_smoothed_cross_entropy"
     ),
     "plain": Variant("transformer_disagree, no term"),
-    # Shows how much of the other rows' speed is the loss and how much the attention.
+    # Shows how much of the speed of the other variants is due to the fused loss.
     "plain-stock-loss": Variant(
         "transformer_disagree, no term, fairseq's token loss", terms={"token_loss": "stock"}
     ),
@@ -75,7 +75,7 @@ VARIANTS = {
 
 
 def _language_model(variant: Variant) -> Variant:
-    """The same method in a decoder alone."""
+    """Return the variant of a language model with the same method."""
     return replace(
         variant,
         text=variant.text.replace(", all components", "").replace(
@@ -101,7 +101,7 @@ LANGUAGE_MODEL_VARIANTS = {
 
 
 def variants_of(shape: Shape) -> dict[str, Variant]:
-    """Return what can be measured at a shape, by name."""
+    """Return the variants that can be measured at a shape, by name."""
     if not isinstance(shape, LanguageModelShape):
         return VARIANTS
     if not shape.cutoffs:
@@ -113,7 +113,7 @@ def variants_of(shape: Shape) -> dict[str, Variant]:
 
 
 def choose(names: str | None, variants: Mapping[str, Variant]) -> list[str]:
-    """Read a comma list of variants, None for all, in their order; stock is always measured."""
+    """Parse a comma-separated list of variants (None: all); stock always comes first."""
     if names is None:
         return list(variants)
     wanted = parse_names("--variants", names, tuple(variants))

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the scripts of this folder share. A script declares its options (option), reads them (begin),
-# lists its steps (step) and runs them (run_steps). Needs bash 3.2 or later, curl, tar, unzip, and
-# GNU's or BSD's tools.
+# Functions that the scripts of this folder share. A script declares its options (option), reads them
+# (begin), lists its steps (step) and runs them (run_steps). Needs bash 3.2 or later, curl, tar, unzip,
+# and GNU's or BSD's tools.
 set -euo pipefail
 
 root=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
@@ -9,14 +9,15 @@ script=data-prep/${0##*/}
 corpus=${0##*/prepare-} corpus=${corpus%.sh}
 names=() kinds=() texts=()              # of the options
 folders=() titles=() works=()           # of the steps
-title="" tmp="" job="" made="" got="" # the step at work: its folder and process; what fetch got
+title="" tmp="" job=""                  # of the current step: title, folder and process group
+made="" got=""                          # the topmost folder that begin makes; the file that fetch got
 
 fail() { # MESSAGE [EXIT CODE]
     echo "error: $1" >&2
     exit "${2:-2}"
 }
 
-note() { echo "$*" >&3; } # beside the summary of a step, which is its standard output
+note() { echo "$*" >&3; } # prints to the terminal; a step's standard output is its summary
 
 # option NAME DEFAULT KIND TEXT: declares --NAME, which sets the variable of that name. KIND is flag,
 # a|b for a choice, N1 for a whole number from 1 up, X for a number from 1 up, or a word for any text.
@@ -25,7 +26,7 @@ option() {
     printf -v "$1" %s "$2"
 }
 
-usage() { # the comment at the top of the script, and its options
+usage() { # prints the comment at the top of the script, and its options
     local i kind
     printf 'usage: bash %s [options]\n\n' "$script"
     sed -n '2,/^[^#]/s/^# \{0,1\}//p' <"$0"
@@ -81,14 +82,14 @@ check_value() { # NAME KIND VALUE
     esac
 }
 
-option out "data/$corpus" FOLDER "where all output goes"
+option out "data/$corpus" FOLDER "folder for all output"
 option force "" flag "replace another corpus that --out holds; models trained on it lose their data"
 from="" # the demo corpus is generated
 [[ $corpus == demo* ]] || option from "" FOLDER "take the files from this folder instead of downloading them"
-option workers "$(OMP_NUM_THREADS="" nproc 2>/dev/null || sysctl -n hw.ncpu)" N1 "processes"
+option workers "$(OMP_NUM_THREADS="" nproc 2>/dev/null || sysctl -n hw.ncpu)" N1 "number of processes"
 given=""
 
-# begin "$@": reads the options, and takes the output folder for this run alone.
+# begin "$@": reads the options, and locks the output folder for this run.
 begin() {
     read_options "$@"
     [[ $given == *" out "* ]] || out=$root/$out
@@ -109,7 +110,7 @@ begin() {
     trap 'stop 143' TERM
     trap 'stop 129' HUP
     mkdir -p -- "$out"
-    exec 9<"$out" # a lock that this process and all that it starts hold
+    exec 9<"$out" # locked below, by this process and its children
     "$python" -c 'import fcntl, sys
 try:
     fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,7 +125,7 @@ stop() { # EXIT CODE: after Ctrl-C or another signal
     exit "$1"
 }
 
-tidy_up() { # whatever a step that did not end has left, and the folders that are still empty
+tidy_up() { # EXIT CODE: ends the current step, and removes what it wrote and folders still empty
     trap '' INT TERM HUP
     if [[ -n $job ]]; then
         kill -TERM -- "-$job" 2>/dev/null || true

@@ -1,21 +1,21 @@
 # shellcheck shell=bash
-# What steps do with files: fetch and unpack them, put them through programs on all cores.
+# Functions of steps for files: fetch, check and unpack them, and filter them on all cores.
 
-digest() { # METHOD: of standard input
+digest() { # METHOD: prints the checksum of standard input
     if command -v "$1sum" >/dev/null; then "$1sum"; elif [[ $1 == md5 ]]; then md5 -q; else shasum -a "${1#sha}"; fi |
         cut -d ' ' -f 1
 }
 
-text_of() { # FILE: unpacked, if it is packed by gzip
+text_of() { # FILE: prints it, decompressed if it is gzipped
     if [[ $(head -c 2 <"$1" | od -An -tx1 | tr -d ' ') == 1f8b ]]; then gzip -dc <"$1"; else cat <"$1"; fi
 }
 
-checked() { # FILE CHECKSUM: sha256:..., md5:..., text-sha256:... of what is packed, git-blob:..., or none (unknown)
+checked() { # FILE CHECKSUM: sha256:..., md5:..., text-sha256:... (of decompressed text), git-blob:..., none (unknown)
     local method=${2%%:*} have
     case $method in
         none) return ;;
         git-blob) have=$({ printf 'blob %d\0' "$(wc -c <"$1")" && cat <"$1"; } | digest sha1) ;;
-        text-*) have=$(text_of "$1" 2>/dev/null | digest "${method#text-}") || have="none, as it is cut off" ;;
+        text-*) have=$(text_of "$1" 2>/dev/null | digest "${method#text-}") || have="unknown, because it is cut off" ;;
         *) have=$(digest "$method" <"$1") ;;
     esac
     [[ $have == "${2#*:}" ]] && return
@@ -23,8 +23,8 @@ checked() { # FILE CHECKSUM: sha256:..., md5:..., text-sha256:... of what is pac
     return 1
 }
 
-# fetch NAME CHECKSUM URL...: sets $got to where the file lies, checked: below --from, packed or not
-# where the checksum is that of the text, or else in download/.
+# fetch NAME CHECKSUM URL...: checks the file and sets $got to its path. It is in the folder --from,
+# gzipped or not if the checksum is that of the text, or else is downloaded into download/.
 fetch() {
     local name=$1 sum=$2 url why="" reasons="" place
     shift 2
@@ -39,7 +39,7 @@ fetch() {
     fi
     got=$out/download/$name
     if [[ -f $got ]]; then
-        why=$(checked "$got" "$sum") || fail "$why; delete it, and the published one is fetched"
+        why=$(checked "$got" "$sum") || fail "$why; delete it, and run again to fetch the published file"
         return 0
     fi
     mkdir -p -- "$out/download"
@@ -51,11 +51,11 @@ fetch() {
         fi
         reasons+="${reasons:+; }$url: $why"
     done
-    fail "cannot download $name ($reasons); run the same command again to go on where it stopped, or put \
-the file into a folder and name that with --from"
+    fail "cannot download $name ($reasons); run the same command again to resume, or put the file into a \
+folder and give that with --from"
 }
 
-download() { # URL PART CHECKSUM: goes on where an earlier attempt stopped; prints why it fails
+download() { # URL PART CHECKSUM: resumes an earlier attempt; prints the reason if it fails
     local attempt=0 resumed code why="" show="--silent --show-error"
     [[ ! -t 2 ]] || show=--progress-bar
     while ((attempt < 3)); do
@@ -69,9 +69,9 @@ download() { # URL PART CHECKSUM: goes on where an earlier attempt stopped; prin
         if [[ $code == 0 ]]; then
             why=$(checked "$2" "$3") && return 0
             rm -f -- "$2"
-            [[ -n $resumed ]] || break # the first piece was of this file
+            [[ -n $resumed ]] || break # not resumed: another attempt would give the same file
         elif [[ $code == 33 || ($code == 22 && -n $resumed) ]]; then
-            rm -f -- "$2" # the server cannot go on
+            rm -f -- "$2" # the server cannot resume
         elif [[ $code != 18 && $code != 28 && $code != 52 && $code != 56 && $code != 92 ]]; then
             break
         fi
@@ -80,7 +80,7 @@ download() { # URL PART CHECKSUM: goes on where an earlier attempt stopped; prin
     return 1
 }
 
-unpack() { # ARCHIVE MEMBER...: into $tmp/unpacked; a MEMBER of a .zip may have wildcards
+unpack() { # ARCHIVE MEMBER...: unpacks into $tmp/unpacked; a MEMBER of a .zip may have wildcards
     local archive=$1 code=0
     shift
     mkdir -p -- "$tmp/unpacked"
@@ -90,16 +90,16 @@ unpack() { # ARCHIVE MEMBER...: into $tmp/unpacked; a MEMBER of a .zip may have 
         tar -xf "$archive" -C "$tmp/unpacked" "$@" >"$tmp/log" 2>&1 || code=$?
     fi
     [[ $code == 0 ]] || fail "$archive is damaged, cut off, or without a text ($(head -n 1 "$tmp/log")); fetch it again"
-    [[ -z $(find "$tmp/unpacked" ! -type f ! -type d) ]] || fail "$archive: a text in it is no plain file; not unpacked"
+    [[ -z $(find "$tmp/unpacked" ! -type f ! -type d) ]] || fail "$archive: a text in it is not a regular file; not unpacked"
     rm -f -- "$tmp/log"
 }
 
-run() { # MODULE [WORD...] of this project
+run() { # MODULE [WORD...]: runs a module of diverse_mha.corpora
     "$python" -m "diverse_mha.corpora.$1" "${@:2}"
 }
 
-# in_parts COMMAND... -- FILE...: each file through a filter, to $tmp under the same name, in parts on
-# all cores.
+# in_parts COMMAND... -- FILE...: filters each file with COMMAND into $tmp, under the same name. Parts
+# of the file run on all cores.
 in_parts() {
     local command=() file
     while [[ $1 != -- ]]; do command+=("$1") && shift; done
@@ -116,34 +116,34 @@ in_parts() {
     done
 }
 
-thousands() { # NUMBER: with commas
+thousands() { # NUMBER: prints it with commas
     local n=$1 end=""
     while ((${#n} > 3)); do end=,${n:${#n}-3}$end n=${n:0:${#n}-3}; done
     echo "$n$end"
 }
 
-sum_of() { # FILE...: one checksum of their contents, for files that have no known one
+sum_of() { # FILE...: prints one checksum of their contents, for files without a published one
     local file
     for file in "$@"; do [[ ! -f $file ]] || digest sha256 <"$file"; done | digest sha256
 }
 
-sum_of_texts() { # FILE...: the same of texts that may be packed
+sum_of_texts() { # FILE...: the same for texts that may be gzipped
     local file
     for file in "$@"; do text_of "$file" 2>/dev/null | digest sha256; done | digest sha256
 }
 
-own_text() { # NAME: sets $got to where it lies below --from, packed or not
+own_text() { # NAME: sets $got to its path in the folder --from, gzipped or not
     [[ ! -f $from/$1 || ! -f $from/$1.gz ]] || text_of "$from/$1.gz" 2>/dev/null | cmp -s - "$from/$1" ||
-        fail "$from has $1 and $1.gz with other text; keep one of them"
+        fail "$from has $1 and $1.gz with different text; keep one of them"
     for got in "$from/$1" "$from/$1.gz"; do [[ ! -f $got ]] || return 0; done
-    fail "$from has no $1; put it there, plain or packed as $1.gz"
+    fail "$from has no $1; put it there, plain or gzipped as $1.gz"
 }
 
-lines() { # FILE
+lines() { # FILE: prints its number of lines
     thousands "$(($(wc -l <"$1")))"
 }
 
-quoted() { # WORD: as a shell would read it
+quoted() { # WORD: prints it quoted for a shell
     local quote="'\\''"
     if [[ $1 =~ [^A-Za-z0-9_@%+=:,./-] ]]; then echo "'${1//\'/$quote}'"; else echo "$1"; fi
 }
@@ -153,5 +153,5 @@ fairseq_preprocess() { # OPTIONS
     PYTHONWARNINGS=ignore "$python" -m fairseq_cli.preprocess "$@" --destdir "$tmp" --workers "$workers" \
         >/dev/null 2>"$tmp/log" || code=$?
     [[ $code == 0 ]] || fail "fairseq-preprocess failed (exit code $code): $(tail -n 1 "$tmp/log")"
-    rm -f -- "$tmp/log" "$tmp/preprocess.log" # which repeats every option
+    rm -f -- "$tmp/log" "$tmp/preprocess.log" # preprocess.log only repeats the options
 }

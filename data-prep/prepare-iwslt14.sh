@@ -7,8 +7,8 @@
 # source (target). That is fairseq's recipe: titles and descriptions of talks stay in the training
 # text; Moses tokenisation without normalisation; 1 to 175 tokens and a ratio of at most 1.5; all
 # lowercased; every 23rd training pair that passes this filter is held out as valid; 10,000 joint
-# merges, separate dictionaries. Left open, and decided here: the tokeniser is sacremoses, a rewriting
-# of the Perl original; references in the XML files (&amp;) are resolved, which the recipe does not do.
+# merges, separate dictionaries. Left open, and decided here: the tokeniser is sacremoses, a port of
+# the Perl original; entities in the XML files (&amp;) are resolved, which the recipe does not do.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=de target=en
@@ -29,7 +29,7 @@ raw() {
     collect train talks "$tmp/unpacked/de-en/train.tags.de-en."{de,en}
     collect test segments "${files[@]}"
     mv -- "$tmp/train."* "$tmp/unpacked"
-    for side in de en; do # which pairs are held out is decided by their tokens
+    for side in de en; do # pairs are chosen for valid by the lengths of their tokenised text
         in_parts "${moses_rules[@]}" --language=$side -- "$tmp/unpacked/train.$side"
         mv -- "$tmp/train.$side" "$tmp/unpacked/tokens.$side"
     done

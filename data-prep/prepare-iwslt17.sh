@@ -5,10 +5,10 @@
 #
 # Yun et al. 2021 state 223,162/8,130/1,116 "sentences" and a BPE vocabulary of 16,384. The published
 # files hold 206,112 training sentences, and the paper's numbers are those of files in which mark-up
-# lines were counted: valid and test fit 3 such lines a talk (7,887 + 3 * 81 and 1,080 + 3 * 12) if valid
-# is dev2010 with tst2010 to tst2014, and test is tst2015; train fits 10 lines a talk of 1,705. So that is
-# the split here, and sentences alone are taken, without titles. Left open, and decided here: the archive
-# is that of the pair, since the multilingual release has no tst2011 to tst2015; Moses tokenisation with
+# lines were counted: valid and test fit 3 such lines per talk (7,887 + 3 * 81 and 1,080 + 3 * 12) if
+# valid is dev2010 with tst2010 to tst2014, and test is tst2015; train fits 10 lines for each of 1,705
+# talks. So that is the split here, with sentences only, without titles. Left open, and decided here: the
+# archive of this language pair, since the multilingual one lacks tst2011 to tst2015; Moses tokenisation with
 # normalisation; at most 250 tokens and a ratio of at most 9, which is Moses' default; 16,384
 # sentencepiece BPE pieces and one dictionary for both sides; case is kept.
 

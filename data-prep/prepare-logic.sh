@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Prepares the pairs of logical formulas of Bowman et al. 2014, of which a model says how they are
-# related: generates a set by their procedure, or takes the published one, to which Li et al. 2021
-# refer. --published downloads it, --from reads its files train0 to train12 (and test0 to test12 where
-# they are there), plain or .gz. --out gets pairs/ (the published format, a file a length), split/, and
-# bin/ for fairseq-train.
+# Prepares pairs of logical formulas (Bowman et al. 2014) for a classifier of their relation. By default
+# it generates a set by their procedure. Li et al. 2021 refer to the published set: --published downloads
+# it, and --from reads its files train0 to train12 (and test0 to test12, if they exist), plain or gzipped.
+# --out gets pairs/ (the published format, one file per length), split/, and bin/ for fairseq-train.
 #
 #     bash data-prep/prepare-logic.sh
 #     bash data-prep/prepare-logic.sh --published --out data/logic-published
@@ -11,9 +10,9 @@
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 option published "" flag "download the published pairs instead of generating a set"
-option draws "" N1 "pairs to draw, repeated ones included, when they are generated (500000)"
+option draws "" N1 "number of pairs to generate, duplicates included (500000)"
 option seed 1 N0 "seed of the pairs and of the split"
-option train_operators 6 N1 "most operators of a training or validation pair"
+option train_operators 6 N1 "largest number of operators in a training or validation pair"
 begin "$@"
 [[ -z $from || -z $published ]] || wrong "--published has no effect with --from; leave out one of them"
 [[ -z $published || -z $draws ]] || wrong "--draws has no effect with --published; leave out one of them"

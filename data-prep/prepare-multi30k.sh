@@ -11,7 +11,7 @@ option merges 8000 N1 "BPE merges for both sides"
 option lowercase "" flag "lowercase both sides"
 begin "$@"
 
-get() { # NAME SHA256 of the text, since mirrors pack it anew
+get() { # NAME SHA256: checksum of the text, because mirrors compress it again
     fetch "$1" "text-sha256:$2" \
         "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/$1" \
         "https://github.com/multi30k/dataset/raw/master/data/task1/raw/$1"

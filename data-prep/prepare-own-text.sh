@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Prepares text of your own for a language model: a folder with train.txt, valid.txt and test.txt
-# tokenised, one sentence or paragraph a line, or packed by gzip (train.txt.gz).
+# Prepares text of your own for a language model: a folder with train.txt, valid.txt and test.txt, or
+# gzipped files (train.txt.gz). The text is tokenised, with one sentence or paragraph per line.
 #
 #     bash data-prep/prepare-own-text.sh --from FOLDER --min-count 3 --out data/mine-text
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/running-text.sh"
 corpus=own
-option min_count "" N1 "words that train.txt has fewer than N times become <unk>"
+option min_count "" N1 "words that occur fewer than N times in train.txt become <unk>"
 begin "$@"
 [[ -n $from ]] || wrong "--from: give the folder with train.txt, valid.txt and test.txt"
 

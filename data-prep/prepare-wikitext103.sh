@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prepares WikiText-103 (Merity et al. 2017), good and featured Wikipedia articles: 103 million words of
-# 267,735 types, 190 MB to download, CC BY-SA. It comes tokenised, with rare words replaced by <unk>,
-# and nothing is added to that, so perplexities are per word, sentence ends counted.
+# 267,735 types, 190 MB to download, CC BY-SA. The published text is tokenised, with rare words replaced
+# by <unk>, and is used unchanged: perplexities are per word, with end-of-sentence tokens.
 #
 #     bash data-prep/prepare-wikitext103.sh
 #     bash data-prep/prepare-wikitext103.sh --from FOLDER    # with the archive, or wiki.train.tokens ...

@@ -6,16 +6,16 @@
 #     bash data-prep/prepare-wmt14-en-de-google.sh --from FOLDER    # with wmt16_en_de.tar.gz
 #
 # Zheng et al. 2021: 4.5M/3k/3k pairs, a shared vocabulary of about 32k. The text was published
-# tokenised, filtered and in BPE, and it is taken as it is, with a joined dictionary cut to 32,768 types
+# tokenised, filtered and in BPE, and is used unchanged, with a joined dictionary cut to 32,768 types
 # as in fairseq's recipe. The archive's raw newstest2013 and newstest2014 are the references. The link to
 # Google Drive has been reported broken at times; a copy of the archive serves as well.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=en target=de
-as_published=--normalise # of the text in corpus.json
+as_published=--normalise # for corpus.json: how the published text was tokenised
 begin "$@"
 
-archive() { # the second address is that of a page that asks whether to go on without a scan
+archive() { # the second URL may give a page that asks for confirmation instead of the file
     fetch wmt16_en_de.tar.gz md5:874ab6bbfe9c21ec987ed1b9347f95ec \
         "https://drive.usercontent.google.com/download?id=0B_bZck-ksdkpM25jRUN2X2UxMm8&export=download&confirm=t" \
         "https://drive.google.com/uc?export=download&id=0B_bZck-ksdkpM25jRUN2X2UxMm8"

@@ -11,8 +11,7 @@
 # default); merges learned jointly. Dictionaries are separate: the 88.0M parameters of li2021's base
 # model leave 43.9M for embeddings, 85.7 thousand rows of 512, which a shared dictionary does not reach
 # and three matrices over two dictionaries do. newstest2014 is the full set of 3,003, as sacreBLEU's
-# wmt14/full; its German side is published as the source of German-English and its English side as the
-# reference, and they are the same sentences.
+# wmt14/full; the archive has its two sides as source and reference of German-English.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=en target=de

@@ -27,7 +27,7 @@ cwmt() { # NAME SHA256: appends the texts of an archive to files; the Chinese on
 }
 
 raw() {
-    local unpacked=$tmp/unpacked LC_ALL=C # in which the names of files are sorted by their letters
+    local unpacked=$tmp/unpacked LC_ALL=C # sorts file names in the same order everywhere
     local files=("$unpacked/training/news-commentary-v12.zh-en."{zh,en} "$unpacked/en-zh/UNv1.0.en-zh."{zh,en})
     fetch training-parallel-nc-v12.tgz \
         sha256:2b45f30ef1d550d302fd17dd3a5cbe19134ccc4c2cf50c2dae534aee600101a2 \

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# The steps of running text for language models: raw/, the text as published, and bin/, what
-# fairseq-train --task exact_language_modeling reads.
+# The steps of running text for language models. They write raw/, the text as published, and bin/, the
+# input of fairseq-train --task exact_language_modeling.
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 collect() { # SPLIT FILE
     run collect --to "$tmp/$1.txt" --from "$2"
 }
 
-tokens() { # [--SPLIT=N ...]: says how many words and line ends there are, which are N if that is given
+tokens() { # [--SPLIT=N ...]: prints the number of words and line ends, and checks that it is N
     run running_text check "$@" "$tmp"
 }
 

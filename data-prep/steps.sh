@@ -1,16 +1,15 @@
 # shellcheck shell=bash
-# Steps that are done once: each writes one folder of $out, whole or not at all. It works in NAME.tmp,
-# which is renamed to NAME with a stamp in it: the corpus, the options of all steps so far, and the
-# files. A folder with the right stamp is not made again; any other is, and with it all that was made from it. What was
-# there goes once the new folder is whole, and never with a file in it that no step wrote. A finished
-# corpus is replaced by another one with --force only.
+# Steps that run once. Each writes one folder of $out, completely or not at all: it works in NAME.tmp,
+# which is then renamed to NAME, with a stamp in it. The stamp has the corpus, the options of all steps so
+# far, and the files. A folder with the right stamp is kept. Any other folder is made again, and so are all
+# that were made from it. The old folder is deleted once the new one is complete, but never if it contains
+# a file that no step wrote. A finished corpus is replaced by another one only with --force.
 
 # step FOLDER TITLE FUNCTION [--NAME=VALUE ...]: FUNCTION, called with the options, writes into $tmp
-# and prints a summary. The options are all that decides what it writes beside the steps before it.
+# and prints a summary. What it writes depends only on the options and the steps before it.
 step() { folders+=("$1") titles+=("$2") works+=("${*:3}"); }
 
-# run_steps: runs the steps that are not done. Each leaves a stamp in its folder, with the options
-# of all steps up to it, and the files it wrote.
+# run_steps: runs the steps that are not done yet, and writes their stamps.
 run_steps() {
     local i chain="" name start code
     keep_another_corpus
@@ -28,7 +27,7 @@ run_steps() {
         mkdir -- "$tmp"
         [[ ! -t 2 ]] || printf '%s ...\r' "$title" >&2
         set -m # a process group of its own, which tidy_up ends
-        # shellcheck disable=SC2086 # options without blanks
+        # shellcheck disable=SC2086 # options without spaces
         (${works[i]}) >"$tmp.summary" </dev/null &
         job=$!
         set +m
@@ -49,38 +48,38 @@ run_steps() {
     done
 }
 
-failed() { # EXIT CODE of a step; 2 is that of a program that has said why
+failed() { # EXIT CODE of a step; 2: its program has printed the error
     [[ $1 == 2 ]] || fail "${title#* } a program ended with exit code $1; is the memory or the disk full?"
     exit 2
 }
 
-sizes() { # FOLDER: its files with their sizes
+sizes() { # FOLDER: prints its files with their sizes
     (cd -- "$1" && find . -type f ! -name stamp -exec ls -ln {} + | awk '{ print $5, $9 }' | LC_ALL=C sort)
 }
 
-whole() { # FOLDER: whether it has a stamp, and all files that the stamp names
+whole() { # FOLDER: succeeds if it has a stamp, and all files that the stamp names
     [[ -f $1/stamp ]] && ! sed -n 's/^file: //p' "$1/stamp" | grep -vxF -f <(sizes "$1") -q
 }
 
 corpus_name() { echo "$corpus${source:+, $source to $target}"; }
 
-of_corpus() { # FOLDER: whether its stamp is of this corpus and these languages; an old stamp does not say
+of_corpus() { # FOLDER: succeeds if its stamp names this corpus and these languages, or (an old stamp) none
     ! grep '^corpus: ' "$1/stamp" | grep -vxF -q "corpus: $(corpus_name)"
 }
 
-remove() { # FOLDER of a step, without its stamp first; where it is a link, the link alone
+remove() { # FOLDER of a step: deletes its stamp first; of a symbolic link only the link
     [[ -L $1 ]] || rm -f -- "$1/stamp"
     rm -rf -- "$1"
 }
 
-hide_sums() { # checksums say nothing to a reader
+hide_sums() { # replaces checksums, which mean nothing to a reader
     sed -E 's/=[0-9a-f]{64}/=other-text/g'
 }
 
-# A finished corpus that came from other text or options is replaced with --force only.
+# Refuses to replace a finished corpus that was made from other text or options, unless --force is given.
 keep_another_corpus() {
     local last=$out/${folders[${#folders[@]} - 1]}
-    local i name before
+    local i name before options
     for name in "${folders[@]}" "${folders[@]/%/.tmp}" "${folders[@]/%/.old}"; do
         name=$out/$name
         [[ -z $from || ! -d $name || "$(cd -- "$from" && pwd -P)/" != "$(cd -- "$name" && pwd -P)"/* ]] ||
@@ -92,12 +91,13 @@ keep_another_corpus() {
         fail "$out holds another prepared corpus ($(sed -n 's/^corpus: //p' "$last/stamp")); give another --out, or --force to replace it"
     for i in "${!folders[@]}"; do
         before=$(sed -n 's/^step: //p' "$last/stamp" | sed -n "$((i + 1))p")
-        [[ $before == "${folders[i]} ${works[i]}" ]] ||
-            fail "$out holds another prepared corpus (made by: $(hide_sums <<<"$before")); give another --out, or --force to replace it"
+        [[ $before != "${folders[i]} ${works[i]}" ]] || continue
+        read -r name _ options <<<"$(hide_sums <<<"$before")"
+        fail "$out holds a corpus prepared from other files or options (step ${name:-${folders[i]}}${options:+: $options}); give another --out, or --force to replace it"
     done
 }
 
-# A folder with other things in it that no step has written to is the user's.
+# Refuses an output folder that has other files and no finished step, because it is the user's.
 keep_other_folders() {
     local name known=" download ${folders[*]} ${folders[*]/%/.old} "
     known+="${folders[*]/%/.tmp} ${folders[*]/%/.tmp.summary} ${folders[*]/%/.tmp.stamp} "
@@ -108,7 +108,7 @@ keep_other_folders() {
     done
 }
 
-# A folder, or a file in it, that no step wrote is the user's: nothing is replaced then.
+# Refuses to replace folders that no step wrote, or that contain a file that no step wrote.
 keep_files_of_others() { # FOLDERS
     local name place other
     for name in "$@"; do
@@ -120,6 +120,6 @@ keep_files_of_others() { # FOLDERS
             [[ -n $other ]] || continue
             place=$place/${other#./}
         fi
-        fail "$place is there, but not from this command; move it away or choose another --out"
+        fail "$place exists, but was not made by this command; move it away or choose another --out"
     done
 }

@@ -1,24 +1,24 @@
 # shellcheck shell=bash
 # The steps of a translation corpus, for the scripts that set $source and $target, the languages. They write
-#   raw/    train, valid and test as published, a sentence a line; raw/test.$target is sacreBLEU's reference
+#   raw/    train, valid and test as published, one sentence per line; raw/test.$target is sacreBLEU's reference
 #   tok/    tokens
 #   clean/  the training pairs that pass the length filter
 #   bpe/    subwords, with their model and each side's vocabulary
-#   bin/    what fairseq-train reads, and corpus.json, which says how it was made
+#   bin/    the input of fairseq-train, and corpus.json, which records how it was made
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 source="" target=""
-moses=() # codes whose rules the tokenisers have, if they are not the languages
+moses=() # language codes for the tokenisers, if they differ from the languages
 
-# collect [--lines=N] SPLIT MARKUP FILE...: the sentences of files, of source and target by turns, into
-# a split.
+# collect [--lines=N] SPLIT MARKUP FILE...: writes the sentences of the files, which are source and target
+# in turn, to a split.
 collect() {
     local known=()
     [[ $1 != --lines=* ]] || { known=("$1") && shift; }
     run collect ${known[@]+"${known[@]}"} --markup="$2" --to "$tmp/$1.$source" "$tmp/$1.$target" --from "${@:3}"
 }
 
-pairs() { # FOLDER: the sizes of its splits
+pairs() { # FOLDER: prints the sizes of its splits
     local split said=""
     for split in train valid test; do
         [[ ! -f $1/$split.$source ]] || said+="${said:+, }$(lines "$1/$split.$source") $split"
@@ -41,7 +41,8 @@ filter() { # --max-length=N --max-ratio=X: drops training pairs as Moses' clean-
     run choose filter "$@" "$out/tok/train.$source" "$out/tok/train.$target" "$tmp/train.$source" "$tmp/train.$target"
 }
 
-# Subwords: subword-nmt's BPE or sentencepiece's, of both sides together, or with --apart of each.
+# Learn and apply subwords, with subword-nmt (bpe) or sentencepiece (pieces): for both sides together, or
+# with --apart for each side.
 bpe() { # --merges=N [--apart]
     local models said
     if (($# == 1)); then
@@ -52,9 +53,9 @@ bpe() { # --merges=N [--apart]
         learn_bpe "${models[0]}" "$out/clean/train.$source"
         learn_bpe "${models[1]}" "$out/clean/train.$target"
     fi
-    said="$(merges_of "${models[@]}") BPE merges${2:+ a side}"
+    said="$(merges_of "${models[@]}") BPE merges${2:+ per side}"
     [[ $(merges_of "${models[@]}") == "$(thousands "${1#*=}")" ]] ||
-        said+=" (of $(thousands "${1#*=}") requested: no other pair occurs twice)"
+        said+=" ($(thousands "${1#*=}") requested, but no further pair occurs twice)"
     segment "$said" "${models[@]}"
 }
 
@@ -64,7 +65,7 @@ learn_bpe() { # CODES FILE...
     rm -f -- "$tmp/log"
 }
 
-merges_of() { # CODES CODES: how many each has, after a line with the version
+merges_of() { # CODES CODES: prints the number of merges in each, after a line with the version
     local first second
     first=$(thousands "$(($(wc -l <"$1") - 1))") second=$(thousands "$(($(wc -l <"$2") - 1))")
     if [[ $first == "$second" ]]; then echo "$first"; else echo "$first and $second"; fi
@@ -81,11 +82,11 @@ pieces() { # --merges=N [--apart]
         other=$(run subwords learn "${1#*=}" "${models[1]}" "$out/clean/train.$target") || exit 2
         [[ $other == "$said" ]] || said+=" and $other"
     fi
-    [[ $said == "$(thousands "${1#*=}")" ]] || asked=" (of $(thousands "${1#*=}") requested: no other pair occurs twice)"
-    segment "$said sentencepiece pieces${2:+ a side}${asked:-}" "${models[@]}"
+    [[ $said == "$(thousands "${1#*=}")" ]] || asked=" ($(thousands "${1#*=}") requested, but no further pair occurs twice)"
+    segment "$said sentencepiece pieces${2:+ per side}${asked:-}" "${models[@]}"
 }
 
-segment() { # SUMMARY MODEL MODEL: the training text of clean/, valid and test of tok/
+segment() { # SUMMARY MODEL MODEL: segments train of clean/, and valid and test of tok/
     local said="$1; different subwords:" i=0 side command file long
     for side in "$source" "$target"; do
         i=$((i + 1))
@@ -95,8 +96,8 @@ segment() { # SUMMARY MODEL MODEL: the training text of clean/, valid and test o
         run subwords vocabulary <"$tmp/train.$side" >"$tmp/vocab.$side"
         for file in "valid.$side" "test.$side"; do
             long=$(awk 'NF >= 1024' "$tmp/$file" | wc -l)
-            ((long == 0)) || echo "warning: $file: $(thousands "$((long))") lines of 1,024 subwords or more, which \
-with the line end exceed fairseq's default of 1024 positions; shorten them" >&2
+            ((long == 0)) || echo "warning: $file: $(thousands "$((long))") lines of 1,024 subwords or more; with the \
+end-of-sentence token they exceed fairseq's default of 1024 positions; shorten them" >&2
         done
         said+=" $(lines "$tmp/vocab.$side") in $side,"
     done
@@ -118,7 +119,7 @@ to_bin() { # OPTIONS of fairseq-preprocess
     corpus_json "${works[*]} ${as_published:-}" >"$tmp/corpus.json"
 }
 
-corpus_json() { # OPTIONS of the steps: what evaluate and translate have to know of the corpus
+corpus_json() { # OPTIONS of the steps: prints what evaluate and translate need to know of the corpus
     local steps=" $* " rules="" word method=bpe post_process=subword_nmt
     for word in $steps; do
         case $word in
@@ -154,18 +155,18 @@ END
 
 ready() {
     local more=""
-    # fairseq would look for them in the names of the files, and part those at the hyphens.
+    # fairseq would read the languages from the names of the files, which it splits at hyphens.
     [[ $source$target != *-* ]] || more=" --source-lang $source --target-lang $target"
     echo "ready: fairseq-train $(quoted "$out/bin")$more"
 }
 
-draw() { # --sample=N --sample-seed=N: of the training pairs in $tmp, which it replaces
+draw() { # --sample=N --sample-seed=N: replaces the training pairs in $tmp with a random sample of them
     run choose draw "${@:1:2}" "$tmp/train.$source" "$tmp/train.$target" "$tmp/unpacked/drawn."{source,target} >"$tmp/unpacked/total"
     mv -- "$tmp/unpacked/drawn.source" "$tmp/train.$source"
     mv -- "$tmp/unpacked/drawn.target" "$tmp/train.$target"
     echo "$(pairs "$tmp"); train drawn from $(thousands "$(cat "$tmp/unpacked/total")"), seed ${2#*=}"
 }
 
-require_jieba() { # now, not after hours of downloading
+require_jieba() { # fails at once, not after hours of downloading
     "$python" -c 'import jieba' 2>/dev/null || fail "Chinese text needs jieba: run pip install jieba"
 }

@@ -1,9 +1,9 @@
-"""Heads of an exported model in BertViz: where each looks in a sentence and its translation.
+"""Shows in BertViz where the heads of an exported model attend in a sentence and its translation.
 
     python examples/bertviz_view.py MODEL SENTENCE > view.html
 
-MODEL is a folder of `diverse-mha export --format transformers`. Words of the decoder are those that
-it predicts. Needs transformers, bertviz and ipython; the page fetches libraries from the network.
+MODEL is a folder of `diverse-mha export --format transformers`. The words shown for the decoder are
+those that it predicts. Needs transformers, bertviz and ipython; the page downloads libraries.
 """
 
 import logging

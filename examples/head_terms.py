@@ -1,10 +1,10 @@
-"""Trains a small translation model in a Trainer of Hugging Face, without and with terms.
+"""Trains a small translation model with a Hugging Face Trainer, without and with terms.
 
     python examples/head_terms.py [UPDATES]
 
 It prints the losses after UPDATES updates (default 200) on the demo corpus, and how much the heads'
-outputs differ: CKA, lower is more diverse, and disagreement D, higher is. Needs transformers and
-accelerate.
+outputs differ: CKA (lower = more diverse) and disagreement D (higher = more diverse). Needs
+transformers and accelerate.
 """
 
 import re

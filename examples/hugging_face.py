@@ -1,9 +1,9 @@
-"""Heads of a Hugging Face translation model: how similar they are, and what the loss is without.
+"""Measures how similar a Hugging Face translation model's heads are, and the loss without each.
 
     python examples/hugging_face.py MODEL source.txt target.txt heads.png
 
 MODEL is a folder, such as one of `diverse-mha export --format transformers`, or a name on the hub.
-The text has a sentence a line. Needs transformers and matplotlib.
+The text has one sentence per line. Needs transformers and matplotlib.
 """
 
 import logging
@@ -18,7 +18,7 @@ from diverse_mha.measures.similarity import cka
 
 
 def projections(model):
-    """Yield name and output projection of each attention, and how many heads it has."""
+    """Yield each attention's name, output projection and number of heads."""
     for name, module in model.named_modules():
         if hasattr(module, "out_proj") and hasattr(module, "num_heads"):  # Marian, FSMT, BART
             yield name, module.out_proj, module.num_heads
@@ -28,7 +28,10 @@ def projections(model):
 
 @torch.no_grad()
 def measure(model, batches):
-    """Yield each attention's name, mean CKA over pairs, and rises of the loss; without padding."""
+    """Yield each attention's name, mean CKA over head pairs, and rise of the loss without each one.
+
+    Batches must have no padding.
+    """
     rows, loss = [], lambda: mean(float(model(**batch).loss) for batch in batches)
     for name, projection, heads in projections(model):
         rows.clear()
@@ -45,18 +48,18 @@ def measure(model, batches):
 
 
 def main(name, source, target, picture):
-    """Print both measures, and draw the second."""
+    """Print both measures, and plot the rise of the loss."""
     import matplotlib.pyplot as plt
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    logging.disable(logging.INFO)  # fairseq lets all loggers speak
+    logging.disable(logging.INFO)  # fairseq enables all loggers
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = AutoModelForSeq2SeqLM.from_pretrained(name).eval()
     texts = (Path(file).read_text(encoding="utf-8").splitlines() for file in (source, target))
     batches = [
         tokenizer(x, text_target=y, return_tensors="pt") for x, y in zip(*texts, strict=True)
     ]
-    for batch in batches:  # FSMT takes the source for them otherwise
+    for batch in batches:  # otherwise FSMT uses the source as decoder input
         batch["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(batch["labels"])
     found = list(measure(model, batches))
     for name, alike, rises in found:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looks the pinned versions up in a database of known vulnerabilities.
+# Checks the pinned versions against a database of known vulnerabilities.
 set -euo pipefail
 
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
@@ -7,14 +7,14 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
 usage: bash scripts/audit.sh
 
 Audits the versions in constraints.txt with pip-audit against the vulnerability
-database of the Python package index. Where that cannot be reached it says so in
-one line and succeeds; a vulnerability that is found fails.
-Those in scripts/audit-ignore.txt are passed over, each with its reason there.
+database of the Python package index. If the database cannot be reached, the
+script says so in one line and succeeds. It fails if it finds a vulnerability
+that is not listed in scripts/audit-ignore.txt.
 USAGE
     exit 0
 fi
 if (($#)); then
-    echo "error: $1: there are no options; see bash scripts/audit.sh --help" >&2
+    echo "error: $1: this script has no options; see bash scripts/audit.sh --help" >&2
     exit 2
 fi
 
@@ -36,7 +36,7 @@ audit() {
 
 "$python" -c 'import pip_audit' 2>/dev/null ||
     skip "pip-audit is missing: $python -m pip install -c constraints.txt pip-audit"
-# A database that answers knows of this one; a proxy or an error page does not.
+# The real database reports this known vulnerability; a proxy or an error page does not.
 echo "jinja2==2.4.1" >"$folder/known"
 if audit "$folder/known" || ! grep -qi '^jinja2 ' "$folder/found"; then
     skip "the vulnerability database of the package index cannot be reached"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The average of several checkpoints; `bash scripts/average.sh --help` says how.
+# Averages several checkpoints; see `bash scripts/average.sh --help`.
 set -euo pipefail
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 exec "$python" -m diverse_mha.cli average "$@"

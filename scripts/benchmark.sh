@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training speed against stock fairseq; `bash scripts/benchmark.sh --help` says how.
+# Measures training speed against stock fairseq; see `bash scripts/benchmark.sh --help`.
 set -euo pipefail
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 exec "$python" -m diverse_mha.cli benchmark "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a GPU does: a list of tests and benchmarks, each with a time limit, most important first.
+# Runs tests and benchmarks on a GPU, each with a time limit, most important first.
 set -euo pipefail
 
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
@@ -7,10 +7,10 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
 usage: bash scripts/check-gpu.sh [--device cuda|cpu] [--output FOLDER]
 
 Checks results and speed on a GPU in about nine minutes. Every check has a time limit and a
-log of its own in FOLDER (runs/check-gpu). Give the command again to go on: checks that passed
+log of its own in FOLDER (runs/check-gpu). Run the command again to resume: checks that passed
 are skipped. The exit code is 1 if a check failed or ran out of time.
 
-  --device cpu      rehearse in small shapes without a GPU
+  --device cpu      rehearse with small models, without a GPU
 
 example:
   bash scripts/check-gpu.sh
@@ -89,7 +89,7 @@ benchmark half 90 "${size[@]}" --variants "$methods" --precision "$half" --optim
 if [[ ! -d data/demo/bin ]]; then
     check corpus 60 bash data-prep/prepare-demo.sh
 fi
-rm -rf -- "$output/training-$device" # an earlier try that did not pass
+rm -rf -- "$output/training-$device" # of an earlier attempt that failed
 check training 90 bash scripts/train.sh data/demo/bin --task exact_translation --arch transformer_coda_small \
     --criterion label_smoothed_cross_entropy_with_diversity --share-all-embeddings \
     --optimizer fused_adam --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 100 \

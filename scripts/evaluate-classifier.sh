@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Accuracy of a classifier; `bash scripts/evaluate-classifier.sh --help` says how.
+# Computes the accuracy of a classifier; see `bash scripts/evaluate-classifier.sh --help`.
 set -euo pipefail
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 exec "$python" -m diverse_mha.cli evaluate-classifier "$@"

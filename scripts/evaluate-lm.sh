@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Perplexity of a language model; `bash scripts/evaluate-lm.sh --help` says how.
+# Computes the perplexity of a language model; see `bash scripts/evaluate-lm.sh --help`.
 set -euo pipefail
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 exec "$python" -m diverse_mha.cli evaluate-lm "$@"

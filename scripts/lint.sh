@@ -12,7 +12,7 @@ scripts=(.ci/run scripts/*.sh data-prep/*.sh)
 for script in "${scripts[@]}"; do
     bash -n "$script" || code=1
 done
-# The one that constraints.txt pins lies beside Python.
+# The shellcheck that constraints.txt pins is installed beside Python.
 shellcheck=$(dirname -- "$(command -v -- "$python")")/shellcheck
 [[ -x $shellcheck ]] || shellcheck=$(command -v shellcheck) || shellcheck=
 if [[ -n $shellcheck ]]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From nothing to two trained, scored models on the corpus that comes along.
+# Sets up, then trains and scores two small models on the demo corpus.
 set -euo pipefail
 
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
@@ -7,13 +7,13 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
 usage: bash scripts/quickstart.sh
 
 Sets up, prepares the demo corpus (data/demo), trains a small Transformer twice,
-without and with HSIC, which makes heads less alike (runs/quickstart), translates
-the test set with both and prints a table. Each step shows its command. A few minutes
-on two cores after the set-up. Interrupted, it goes on where it was; finished steps
-are not repeated.
+without and with HSIC, which makes heads less similar (runs/quickstart), translates
+the test set with both and prints a table. Each step shows its command. After the
+set-up this takes a few minutes on two cores. If it is interrupted, run it again to
+resume; finished steps are not repeated.
 
 environment:
-  QUICKSTART_UPDATES    updates of each training (default: 1000)
+  QUICKSTART_UPDATES    number of updates of each training (default: 1000)
 EOF
     exit 0
 fi
@@ -23,9 +23,9 @@ fail() {
     exit 2
 }
 
-# Refused here, before anything is set up or made.
+# Check the input before anything is set up.
 updates=${QUICKSTART_UPDATES:-1000}
-(($# == 0)) || fail "$1: there are no options"
+(($# == 0)) || fail "$1: this script has no options"
 [[ $updates =~ ^[1-9][0-9]*$ ]] || fail "QUICKSTART_UPDATES=$updates: must be a whole number from 1 up"
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"

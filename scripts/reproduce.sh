@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A paper's table or figure by one command; `bash scripts/reproduce.sh --help` says how.
+# Reproduces a paper's table or figure; see `bash scripts/reproduce.sh --help`.
 set -euo pipefail
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 exec "$python" -m diverse_mha.cli reproduce "$@"

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# A recipe's whole experiment, from the corpus to the score; `bash scripts/run.sh --help` says how.
+# Runs a recipe's whole experiment, from corpus to score; see `bash scripts/run.sh --help`.
 set -euo pipefail
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 
-# What the recipe and the words of the command line say, as variables.
+# Variables with the settings of the recipe and the command line.
 values=$("$python" -m diverse_mha.training.run_values "$@") || exit $?
 [[ $values == about=* ]] || { echo "$values" && exit 0; } # the help
 eval "$values"
-at=$root/ && [[ $PWD != "$root" ]] || at="" # in the clone commands are short
+at=$root/ && [[ $PWD != "$root" ]] || at="" # in the clone, show commands with relative paths
 
-show() { # COMMAND...: as one would type it
+show() { # COMMAND...: prints it as a user would type it
     printf '\n$'
     printf ' %q' "$@"
     printf '\n'
 }
 
-step() { # COMMAND...: shows it, and runs it unless --print is given
+step() { # COMMAND...: prints it, and runs it unless --print is given
     show "$@"
     [[ -n $print ]] || "$@"
 }
 
-once() { # OUTPUT INPUT COMMAND...: a step that is skipped if it made OUTPUT from this INPUT
+once() { # OUTPUT INPUT COMMAND...: runs a step, unless it has already made OUTPUT from this INPUT
     local log=$1.log
     if [[ -n $print ]]; then
         show "${@:3}"
@@ -29,8 +29,8 @@ once() { # OUTPUT INPUT COMMAND...: a step that is skipped if it made OUTPUT fro
         echo "(already done)"
         sed 1d "$log"
     elif [[ $1 -nt $2 && -f $log ]]; then
-        echo "error: $1: was made by another command, the first line of $log; delete $1, or" \
-            "choose another checkpoint.save_dir" >&2
+        echo "error: $1: was made by another command (see the first line of $log); delete $1," \
+            "or choose another checkpoint.save_dir" >&2
         exit 2
     else
         step "${@:3}" | tee "$log.part"

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Makes .venv in the repository root and installs the package with everything
-# it needs, in the versions of constraints.txt. Needs Python 3.11 to 3.13 (with
-# another python3 it gets one itself, below .python) and a C++ compiler. Run it as often as you like: when all is there, it is silent.
+# it needs, in the versions of constraints.txt. Needs Python 3.11 to 3.13 (if
+# python3 is another version, it downloads one into .python) and a C++ compiler.
+# It can be run again at any time; if everything is installed, it prints nothing.
 set -euo pipefail
 
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     cat <<'EOF'
 usage: bash scripts/setup.sh
 
-Makes .venv in the repository root. An interrupted set-up, a changed
-constraints.txt or a changed setup.py is noticed, and .venv made anew; a .venv
-that something else made is left alone.
+Makes .venv in the repository root. After an interrupted set-up, or a change of
+constraints.txt or setup.py, it makes .venv again. A .venv that something else
+made is left alone.
 
 environment:
   PYTHON                the Python (3.11 to 3.13) to make .venv from
@@ -24,7 +25,7 @@ EOF
     exit 0
 fi
 if (($#)); then
-    echo "error: $1: there are no options; see bash scripts/setup.sh --help" >&2
+    echo "error: $1: this script has no options; see bash scripts/setup.sh --help" >&2
     exit 2
 fi
 [[ -z ${DIVERSE_MHA_PYTHON:-} ]] || exit 0
@@ -39,8 +40,8 @@ fail() {
     exit 2
 }
 
-# What .venv was made from. The folder is part of it, because the commands in
-# .venv/bin hold its absolute path.
+# Prints what .venv was made from. The folder is part of it, because the
+# commands in .venv/bin contain its absolute path.
 fingerprint() {
     echo "$root"
     cksum constraints.txt setup.py
@@ -51,7 +52,7 @@ complete() {
     [[ -f $stamp && -x $venv/bin/python && $(<"$stamp") == "$(fingerprint)" ]]
 }
 
-# What others made is not emptied: an environment of the reader's, or what a link leads to.
+# Refuses to empty what others made: an environment of the user's, or the target of a link.
 check_place() {
     [[ -e $venv || -L $venv ]] || return 0
     [[ -d $venv && ! -L $venv && (-f $begun || -f $stamp || -z $(find "$venv" -mindepth 1)) ]] ||
@@ -68,7 +69,7 @@ find_python() {
     local candidate
     if [[ -n ${PYTHON:-} ]]; then
         fits "$PYTHON" || fail "PYTHON=$PYTHON is $("$PYTHON" -V 2>/dev/null ||
-            echo "no Python that runs"): set it to Python 3.11, 3.12 or 3.13"
+            echo "not a working Python"): set it to Python 3.11, 3.12 or 3.13"
         python=$PYTHON
         return
     fi
@@ -101,7 +102,7 @@ no_python() {
         "(uv python install 3.13), or give PYTHON=/path/to/python3.13"
 }
 
-# fairseq comes as source; a compiler that is only a placeholder fails the trial.
+# fairseq is compiled from source. The trial rejects a compiler that is only a placeholder.
 find_compiler() {
     local candidate
     for candidate in ${CXX:+"$CXX"} c++ g++ clang++; do
@@ -131,12 +132,12 @@ check_python_parts() {
 pip_install() {
     "$venv/bin/python" -m pip install -qq --no-compile --no-input --disable-pip-version-check \
         --progress-bar off "$@" ||
-        fail "pip could not install ${*: -1}, for the reason above; when that is mended, run again"
+        fail "pip could not install ${*: -1}, for the reason above; correct that and run again"
 }
 
-# Nine tenths of fairseq's compilation is for BASE layers, Levenshtein Transformers and an example,
-# which nothing here uses and which alone need torch's headers. Its setup.py finds this in the place
-# of torch's tools, and builds the rest.
+# Nine tenths of fairseq's compilation is for BASE layers, Levenshtein Transformers and an example.
+# Nothing here uses these parts, and only they need torch's headers. fairseq's setup.py imports the
+# module below in place of torch's build tools, and builds only the other parts.
 write_build_tools() {
     mkdir -p "$1/torch/utils"
     touch "$1/torch/__init__.py" "$1/torch/utils/__init__.py"
@@ -172,7 +173,7 @@ find_python
 find_compiler
 check_python_parts
 
-# The Python of a virtual environment may lie in the .venv that is made anew: take what that is made of.
+# The Python found may be in the .venv that is about to be replaced: use the one that it is based on.
 python=$("$python" -c 'import sys; print(sys._base_executable)')
 
 trap 'echo "interrupted; run the same command again to go on" >&2; exit 130' INT
@@ -180,7 +181,7 @@ seconds=$SECONDS
 echo "Setting up $venv with $("$python" -V)"
 echo "[1/4] an empty environment (10 s)"
 mkdir -p "$venv"
-: >"$begun" # first, and never gone: what is interrupted here is known as ours the next time
+: >"$begun" # written first and never deleted, so that an interrupted .venv is recognised as ours
 find "$venv" -mindepth 1 -maxdepth 1 ! -name "${begun##*/}" -exec rm -rf {} +
 "$python" -m venv "$venv"
 pip_install --upgrade pip
@@ -188,24 +189,24 @@ pip_install --upgrade pip
 echo "[2/4] PyTorch and build tools (half a minute, and the download: with CUDA up to 3 GB)"
 pip_install -c constraints.txt torch numpy cython setuptools wheel
 
-# Not in pip's cache: other environments would get a fairseq without those parts from there.
+# Not in pip's cache, from which other environments would get a fairseq without those parts.
 echo "[3/4] fairseq, compiled from source (half a minute)"
 write_build_tools "$venv/build"
 PYTHONPATH=$venv/build "$venv/bin/python" -m pip wheel -qq --no-input --disable-pip-version-check \
     --progress-bar off --no-cache-dir --no-deps --no-build-isolation -w "$venv/build" \
     "$(grep '^fairseq' constraints.txt)" ||
-    fail "pip could not build fairseq, for the reason above; when that is mended, run again"
+    fail "pip could not build fairseq, for the reason above; correct that and run again"
 
 echo "[4/4] this package, its analysis and test tools (half a minute)"
 pip_install -c constraints.txt --no-build-isolation "$venv"/build/fairseq*.whl -e '.[analysis,dev]'
 rm -rf "$venv/build"
-# fairseq asks for torchaudio, which text does not need. Its one build is for CUDA: beside a torch
+# fairseq requires torchaudio, which text does not need. It is built for CUDA only: with a torch
 # without CUDA it cannot be imported, and packages that try to use it fail.
 "$venv/bin/python" -c 'import torchaudio' >/dev/null 2>&1 ||
     "$venv/bin/python" -m pip uninstall -qq -y torchaudio
 
-# pip would do this file after file. Some files are for other Pythons. A third is hardly ever used, and
-# compiled when it is: other packages' tests, and the models of transformers.
+# Compile in parallel, which pip does not. Files for other Python versions fail. A third of the files is
+# rarely used and compiled on first use: other packages' tests, and the models of transformers.
 rarely='/site-packages/(.*/tests|transformers/models)/'
 "$venv/bin/python" -m compileall -qq -j 0 -x "$rarely" "$venv/lib" || true
 

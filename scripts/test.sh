@@ -21,7 +21,7 @@ cd "$root"
 if (($#)); then
     exec "$python" -m pytest "$@"
 fi
-# Three processes keep two cores busy: a fifth of their time they wait for commands that tests start.
-# Each starts with a third of the tests in order, because neighbours share fixtures.
+# Three processes keep two cores busy, because they wait a fifth of their time for commands that tests
+# start. Each starts with a third of the tests in order, because neighbours share fixtures.
 export OMP_NUM_THREADS=1
 exec "$python" -m pytest -q -n 3 --dist worksteal -m "not system and not gpu"

@@ -1,4 +1,4 @@
-"""Attention with open heads for any torch model. No fairseq."""
+"""Attention that returns head states, for any torch model; it does not need fairseq."""
 
 from diverse_mha.attention.core import (
     STATE_NAMES,

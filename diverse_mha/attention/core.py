@@ -25,7 +25,7 @@ def lowest_bias(dtype: torch.dtype) -> float:
 
 
 def launches_cost(device: torch.device) -> bool:
-    """Return True if starting a small operation takes as long as the operation, as on a GPU."""
+    """Return True if launching a small operation takes as long as running it, as on a GPU."""
     return device.type != "cpu"
 
 
@@ -69,7 +69,7 @@ STATE_NAMES = HeadStates._fields[:6]
 COMPONENTS = ("encoder", "cross", "decoder")
 
 Wanted = tuple[str, ...] | Mapping[str, tuple[str, ...]]
-"""Names of head states, of every component or by component."""
+"""Names of head states: a tuple for every component, or a mapping by component."""
 
 
 def check_state_names(names: Wanted) -> Wanted:
@@ -174,7 +174,7 @@ class OpenHeads:
         Returns:
             Output (B, T, C), the wanted states and, with ``carry_logits``, the next layer's logits.
         """
-        fold, handed_on = rows_per_key(q, k), previous_logits
+        fold, unfolded_previous = rows_per_key(q, k), previous_logits
         if fold > 1:
             q = fold_beams(q, fold)
             if previous_logits is not None:
@@ -215,19 +215,19 @@ class OpenHeads:
         if self.carry_logits:
             carried = logits
             if self.cascade is not None:
-                carried = self.cascade.hand_on(logits, handed_on)
+                carried = self.cascade.carry(logits, unfolded_previous)
         return Attended(self.out_proj(*seen), states, carried)
 
     def map_projections(
         self, k: Tensor, v: Tensor, first_values: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Apply the method to keys and values (B, H, S, D); also return the next layer's values."""
-        handed_on = None
+        carried = None
         if self.carry_values:
-            handed_on = v if first_values is None else first_values
+            carried = v if first_values is None else first_values
         if self.projections is not None:
             k, v = self.projections.keys_values(k, v, first_values)
-        return k, v, handed_on
+        return k, v, carried
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, L, C) -> (B, H, L, D), a view."""
@@ -267,7 +267,7 @@ def check_head_count(embed_dim: int, num_heads: int) -> None:
 
 
 def rows_per_key(queries: Tensor, keys: Tensor) -> int:
-    """Return how many neighbouring rows of queries share one of keys; 1 in an empty batch."""
+    """Return how many neighbouring rows of queries share a row of keys; 1 in an empty batch."""
     return queries.size(0) // keys.size(0) if keys.size(0) else 1
 
 
@@ -284,5 +284,5 @@ def _unfold_beams(x: Tensor, fold: int) -> Tensor:
 
 
 def _explicit_is_faster(q: Tensor, k: Tensor) -> bool:
-    """Return True if matrix products beat the fused kernel; more keys cost too much memory."""
+    """Return True if matrix products beat the fused kernel and need little memory."""
     return q.dtype == torch.bfloat16 and q.device.type == "cpu" and k.size(2) <= _FEW_KEYS

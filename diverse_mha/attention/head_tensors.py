@@ -35,7 +35,7 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def full_precision(tensor: Tensor) -> torch.autocast:
-    """Return a context without autocast for matrix products."""
+    """Return a context manager that disables autocast, for matrix products."""
     return torch.autocast(tensor.device.type, enabled=False)
 
 

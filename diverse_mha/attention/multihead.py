@@ -1,4 +1,4 @@
-"""A stand-in for ``torch.nn.MultiheadAttention`` that shows its heads."""
+"""A drop-in replacement for ``torch.nn.MultiheadAttention`` that returns head states."""
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from diverse_mha.attention.core import (
 
 
 class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
-    """``torch.nn.MultiheadAttention`` with open seams; needs torch alone.
+    """``torch.nn.MultiheadAttention`` with replaceable parts; needs torch only.
 
     Constructor arguments up to ``dtype``, parameters, initial values and results are those of
     torch's module, and state dicts are interchangeable. ``attend`` also returns ``HeadStates``, for
@@ -27,6 +27,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         cascade: for instance ``diverse_mha.methods.coda.build_cascade(...)``.
         carry_logits: let ``attend`` return the logits, for the next layer.
         drophead: for instance ``diverse_mha.methods.drophead.DropHeads``, called in training.
+        projections: a ``ProjectionMap``, such as ``diverse_mha.methods.qk_norm.QKNorm``.
 
     Raises:
         ValueError: if ``num_heads`` does not divide ``embed_dim``.
@@ -111,7 +112,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
                 "enable_nested_tensor=False"
             )
         if is_causal and attn_mask is None:
-            raise ValueError("is_causal=True says what attn_mask is; give attn_mask too")
+            raise ValueError("is_causal=True is only a hint about attn_mask; give attn_mask too")
         alone = query.dim() == 2
         if alone:
             batch = 0 if self.batch_first else 1
@@ -165,7 +166,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         """
         check_state_names(wanted)
         if previous_logits is not None and self.cascade is None:
-            raise ValueError("previous_logits go with a cascade; build the module with one")
+            raise ValueError("previous_logits needs a cascade; build the module with one")
         if not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         self._check_shapes(query, key, value, key_padding_mask, attn_mask)
@@ -195,7 +196,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         key_padding_mask: Tensor | None,
         attn_mask: Tensor | None,
     ) -> None:
-        """Refuse batch-first shapes that would broadcast."""
+        """Raise ValueError for wrong shapes, which could broadcast; tensors are batch first."""
         batch, length, keys = query.size(0), query.size(1), key.size(1)
         layout = "" if self.batch_first else ", batch first,"
         for name, x, *shapes in (

@@ -35,8 +35,8 @@ PROJECTIONS.register(Method("none", "none", _projected, stock=True, head_axes={}
 class ProjectionMap(nn.Module):
     """A module between the projections and q.k.
 
-    What it returns is attended to, recorded in the head states and, in decoding, cached: each key
-    and value passes once. So it must treat every position by itself.
+    Its results are attended to, recorded in the head states and, in decoding, cached, so each key
+    and value passes through it once. It must therefore process every position by itself.
     """
 
     def queries(self, queries: Tensor) -> Tensor:
@@ -51,8 +51,8 @@ class ProjectionMap(nn.Module):
         Args:
             keys: (B, H, S, D), projected.
             values: (B, H, S, D), projected.
-            first: (B, H, S, D), what layer 1 of the component projected as values; None in layer 1,
-                and if no layer's method carries.
+            first: (B, H, S, D), the projected values of layer 1 of the component; None in layer 1,
+                and if the method does not carry values.
         """
         return keys, values
 
@@ -100,7 +100,7 @@ class LogitMap(nn.Module, ABC):
             keys: (B, H, S, D).
         """
 
-    def hand_on(self, logits: Tensor, previous: Tensor | None) -> Tensor:
+    def carry(self, logits: Tensor, previous: Tensor | None) -> Tensor:
         """Return what the next layer gets as ``previous``, (B, H, T, S)."""
         return logits
 
@@ -126,7 +126,7 @@ def _layers_option(component: str):
 
 @dataclass
 class LayerOptions:
-    """Layers in which a method other than the default sits."""
+    """Layers that use an aggregation other than the default."""
 
     aggregation_encoder_layers: str | None = _layers_option("encoder self-attention")
     aggregation_cross_layers: str | None = _layers_option("encoder-decoder attention")

@@ -11,7 +11,7 @@ from diverse_mha.methods.term import TERMS
 
 
 def _grow() -> None:
-    """Add the options of a later term to every criterion with terms."""
+    """Add the options of a newly registered term to every criterion with terms."""
     for name, cls in CRITERION_REGISTRY.items():
         if issubclass(cls, DiversityMixin):
             config = with_options(CRITERION_DATACLASS_REGISTRY[name], diversity_options())

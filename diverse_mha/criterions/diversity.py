@@ -15,22 +15,22 @@ from diverse_mha.methods.diversity import DiversityTerms, diversity_options
 DiversityConfig = with_options(FairseqDataclass, diversity_options(), "DiversityConfig")
 
 
-# Prefixes in fairseq's logging output of terms, summed over workers, and of their batches' sample
-# sizes.
+# Prefixes of keys in fairseq's logging output, which workers sum: a term's value times the batch's
+# sample size, and that sample size.
 _PREFIX, _SIZE = "term/", "term_size/"
-_DIGITS = 10  # a term may be far below 1
+_DIGITS = 10  # decimal places in the log, because a term may be far below 1
 
 
 class Recorder:
-    """Stands in for the model in a criterion's forward pass and keeps the head states.
+    """Proxy of the model in a criterion's forward pass; requests and keeps the head states.
 
-    fairseq's criterions call ``model(**sample["net_input"])`` themselves; this adds the request for
-    states to that call.
+    fairseq's criterions call ``model(**sample["net_input"])`` themselves; the proxy adds arguments
+    to that call.
 
     Args:
-        model: the model, or what wraps it.
+        model: the model, or a wrapper of it such as DDP's.
         wanted: names of ``HeadStates``, by component.
-        output_weight: (V, C), if the loss does the output projection; the model then returns
+        output_weight: (V, C), if the loss applies the output projection; the model then returns
             features.
     """
 
@@ -55,22 +55,22 @@ class Recorder:
 
 
 class DiversityMixin:
-    """Adds diversity terms to a fairseq criterion; comes before it among the bases.
+    """Mixin: adds diversity terms to a fairseq criterion; list it before the criterion's class.
 
     The loss becomes token loss + sample_size * sum of weight * term. fairseq divides gradients by
     sample_size, so training minimises mean token loss + weight * term for any batch size, unless a
     term's normalisation differs. With ``reduce=False``, terms are logged and not added.
 
-    The logged ``loss`` is the token loss alone, so that losses with and without terms compare.
-    Every term is logged beside it and, in training, ``diversity_loss``, what the terms add (in
-    bits).
+    The logged ``loss`` is the token loss alone, so that losses with and without terms can be
+    compared. Every term is logged too and, in training, ``diversity_loss``, the weighted sum of the
+    terms (in bits).
     """
 
     diversity: DiversityTerms
 
     @property
     def method_options(self) -> tuple[str, ...]:
-        """Options that a run keeps from its first start to its last; a plugin's too."""
+        """Options, a plugin's included, that must not change when a run is resumed."""
         return tuple(f.name for f in diversity_options())
 
     @classmethod
@@ -82,12 +82,12 @@ class DiversityMixin:
         return criterion
 
     def check_model(self, model) -> None:
-        """Refuse a model that cannot give the terms what they need."""
+        """Raise :class:`UserError` if the model does not fit the criterion and its terms."""
         softmax = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
         if softmax is not None and not isinstance(self, AdaptiveLoss):
             raise UserError(
-                "--adaptive-softmax-cutoff: goes with --criterion adaptive_loss_with_diversity "
-                "only; other losses cannot train it"
+                "--adaptive-softmax-cutoff: needs --criterion adaptive_loss_with_diversity; other "
+                "losses cannot train an adaptive softmax"
             )
         if softmax is None and isinstance(self, AdaptiveLoss):
             raise UserError(
@@ -98,9 +98,8 @@ class DiversityMixin:
             return
         if not hasattr(model, "heads"):
             raise UserError(
-                f"{self.diversity.options}: the model must show its heads, and a "
-                f"{type(model).__name__} does not; give --arch transformer_disagree, which has "
-                "the same parameters"
+                f"{self.diversity.options}: a {type(model).__name__} does not return head states; "
+                "give --arch transformer_disagree, which has the same parameters"
             )
         self.diversity.check_components(model.heads)
 

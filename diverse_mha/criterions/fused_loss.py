@@ -1,8 +1,8 @@
-"""Output projection and label-smoothed cross-entropy in one, block by block.
+"""Fuses the output projection with label-smoothed cross-entropy, block by block.
 
-The logits of N positions and V words would be the largest tensor of a small model's step. Here a
-block of rows lives in one buffer, used again and again. Kept for the backward pass are the
-gradients of the features (N x C) and of the weight (V x C).
+The logits of N positions and V words would be the largest tensor in a training step of a small
+model. Here one buffer holds the logits of a block of rows, and is reused. Only the gradients of the
+features (N x C) and of the weight (V x C) are kept for the backward pass.
 """
 
 import torch
@@ -12,9 +12,9 @@ from torch import Tensor
 from diverse_mha.attention.core import launches_cost
 from diverse_mha.common.first_order import first_order_only
 
-BLOCK_ROWS = 256  # of a block on a CPU
-HALF_BLOCKS = 8  # summed in half precision; more would round a block's share away
-BLOCK_SIZE = 2**26  # numbers in a block elsewhere
+BLOCK_ROWS = 256  # rows of a block on a CPU
+HALF_BLOCKS = 8  # blocks summed in half precision; with more, rounding would lose a block's part
+BLOCK_SIZE = 2**26  # logits in a block on other devices
 
 
 def fused_label_smoothed_loss(
@@ -26,24 +26,24 @@ def fused_label_smoothed_loss(
     *,
     may_wait: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Sum over real positions of fairseq's label-smoothed loss, and of the plain one.
+    """Return label-smoothed loss and negative log-likelihood, summed over real positions.
 
-    With e = epsilon / (V - 1), logits l = W f, and y the right word::
+    With e = epsilon / (V - 1), logits l = W f, and y the target word::
 
         loss = (1 - epsilon - e) * (-log p_y) + e * sum_v (-log p_v)
 
-    which is fairseq's ``label_smoothed_nll_loss`` to rounding. Its gradient is
+    which is fairseq's ``label_smoothed_nll_loss`` up to rounding. Its gradient is
     p - (1 - epsilon - e) onehot(y) - e. In half precision each block's matrix products are rounded
     before any loss scaling, unlike fairseq's; on a CPU the sums over 8 blocks are rounded too.
 
     Args:
         features: (..., C), input of the output projection.
         weight: (V, C), of the output projection, which has no bias.
-        target: (...) word numbers.
+        target: (...), word indices.
         epsilon: label smoothing, in [0, 1).
-        padding_idx: target number that is left out.
-        may_wait: True if values of tensors may decide sizes and branches, for which the host waits
-            for the device; None: on a CPU.
+        padding_idx: index in ``target`` that is left out.
+        may_wait: True if sizes and branches may depend on tensor values, which makes the host wait
+            for the device; None: True on a CPU only.
 
     Returns:
         Two scalars, in nats: the loss, and the negative log-likelihood, which carries no gradient.
@@ -57,7 +57,7 @@ def fused_label_smoothed_loss(
         real = real.nonzero()[:, 0]  # (N,)
         rows, words, real = rows.index_select(0, real), words.index_select(0, real), None
     else:
-        # Zeros, so that padding reaches no gradient.
+        # Padding becomes zeros, so that it adds nothing to the weight's gradient.
         rows = rows.masked_fill(~real[:, None], 0.0)
     # Inside a Function's forward pass gradients are always off.
     needs_grad = torch.is_grad_enabled() and (rows.requires_grad or weight.requires_grad)
@@ -65,24 +65,24 @@ def fused_label_smoothed_loss(
 
 
 def _moved(part: Tensor, total: Tensor | None) -> Tensor:
-    """Add a sum in half precision to one in float32, and clear it."""
+    """Add ``part``, a sum in half precision, to ``total`` in float32, and set ``part`` to zero."""
     total = part.float() if total is None else total.add_(part)
     part.zero_()
     return total
 
 
 class _FusedLoss(torch.autograd.Function):
-    """Of rows (N, C), weight (V, C) and words (N,); ``real`` is (N,), or None for all."""
+    """The loss of rows (N, C), weight (V, C) and words (N,); ``real`` (N,) is None if all are."""
 
     @staticmethod
     def forward(ctx, rows, weight, words, real, epsilon: float, needs_grad: bool, may_wait: bool):
         ctx.may_wait, size = may_wait, weight.size(0)
-        even = epsilon / max(size - 1, 1)  # a band of an adaptive softmax may be one word
+        even = epsilon / max(size - 1, 1)  # a cluster of an adaptive softmax may have one word
         right = 1.0 - epsilon - even
         dtype = torch.promote_types(rows.dtype, torch.float32)
         count = len(rows)
         if real is None and rows.dtype != dtype:
-            # oneDNN would compile the last block's products for every batch.
+            # Pad to whole blocks: oneDNN would compile new code for every size of the last block.
             spare = -count % BLOCK_ROWS
             rows, words = F.pad(rows, (0, 0, 0, spare)), F.pad(words, (0, spare))
         weight_sum = weight.sum(dim=0, dtype=dtype)  # (C,)
@@ -93,10 +93,10 @@ class _FusedLoss(torch.autograd.Function):
         in_place = dtype == rows.dtype or real is None
         grad_rows = torch.empty_like(rows, dtype=sums) if needs_grad else None
         grad_weight = torch.zeros_like(weight, dtype=sums) if needs_grad else None
-        total_weight = None  # in float32, where grad_weight is in half precision
+        total_weight = None  # float32 sum of grad_weight, if that is in half precision
         step = BLOCK_ROWS if real is None else max(BLOCK_SIZE // size, 1)
         buffer = rows.new_empty(min(step, len(rows)), size)
-        # Made once, as new memory of this size is slow.
+        # Allocated once, because allocating this size is slow.
         converted = in_place and dtype != rows.dtype
         exact = torch.empty_like(buffer, dtype=dtype) if converted else buffer
         for number, start in enumerate(range(0, len(rows), step)):
@@ -111,22 +111,22 @@ class _FusedLoss(torch.autograd.Function):
                 total = p.sub_(top).exp_().sum(dim=1, keepdim=True)
                 log_total = top + total.log()
             else:
-                log_p = torch.log_softmax(block, dim=1, dtype=dtype)  # in one pass
+                log_p = torch.log_softmax(block, dim=1, dtype=dtype)  # also converts to float32
                 log_of_y = log_p.gather(1, y)
                 log_total = of_y - log_of_y
             if real is not None:
                 is_real = real[start : start + step, None]
                 of_y, log_total = of_y * is_real, log_total * is_real
-            kept = slice(count - start)  # rows of this block that are not spare
+            kept = slice(count - start)  # rows of this block that were not added as padding
             nll += (log_total - of_y)[kept].sum()
             smooth += size * log_total[kept].sum() - (f.to(dtype) @ weight_sum).sum()
             if needs_grad:
-                # The rest is linear in p, so the right word's share is subtracted here.
+                # Gradients are linear in p, so the target word's part is subtracted from p.
                 grad = grad_rows[start : start + step]
                 if in_place:
-                    # p stays unnormalised; the small factors are divided instead.
+                    # p stays unnormalised: dividing the smaller factors by its sum is cheaper.
                     p.scatter_add_(1, y, -right * total)
-                    if f.dtype == torch.float16:  # sums over many words overflow
+                    if f.dtype == torch.float16:  # unnormalised sums over many words overflow
                         p.div_(total)
                         total.fill_(1.0)
                     share = (1.0 / total).to(f.dtype)
@@ -153,7 +153,7 @@ class _FusedLoss(torch.autograd.Function):
     @first_order_only
     def backward(ctx, grad: Tensor, _):
         grads = ctx.saved_tensors
-        # 1 without loss scaling, which only a CPU can check without a wait.
+        # Without loss scaling grad is 1. Only a CPU can check that without waiting.
         if not ctx.may_wait or grad.item() != 1.0:
             grads = [g.to(grad.dtype) * grad for g in grads]
         return *(g.to(ctx.dtype) for g in grads), None, None, None, None, None

@@ -48,7 +48,7 @@ class SentenceClassificationCriterion(FairseqCriterion):
             count = len(self.groups)
             totals = torch.bincount(sample["group"], minlength=count)
             rights = torch.bincount(sample["group"][correct], minlength=count)
-            # Also groups that the batch lacks, as workers must agree on the names.
+            # Groups that the batch lacks are logged too: all workers must log the same names.
             for number, name in enumerate(self.groups):
                 logging_output[_CORRECT + name] = rights[number]
                 logging_output[_TOTAL + name] = totals[number]
@@ -56,7 +56,7 @@ class SentenceClassificationCriterion(FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        """Log the loss in bits an example, and accuracies in percent, over all workers."""
+        """Log the loss in bits per example, and accuracies in percent, over all workers."""
 
         def total(key: str) -> float:
             return float(sum(log.get(key, 0) for log in logging_outputs))
@@ -83,6 +83,6 @@ class SentenceClassificationCriterion(FairseqCriterion):
 class SentenceClassificationWithDiversity(DiversityMixin, SentenceClassificationCriterion):
     """Cross-entropy of the classes plus the terms that are switched on.
 
-    The minimised loss is mean cross-entropy (nats an example) + sum of weight * term, with terms
+    The minimised loss is mean cross-entropy (nats per example) + sum of weight * term, with terms
     over the positions of all sentences of the batch.
     """

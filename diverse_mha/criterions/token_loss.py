@@ -22,17 +22,17 @@ class TokenLossConfig:
     token_loss: ChoiceEnum(TOKEN_LOSSES) = field(
         default="auto",
         metadata={
-            "help": "how the token loss is computed: stock (fairseq's code), or auto (in one "
-            "process on a CPU or a CUDA GPU without --amp, output projection and loss together, "
-            "equal to rounding, in less time and memory; else stock)"
+            "help": "how the token loss is computed: stock (fairseq's code), or auto (fused with "
+            "the output projection, in less time and memory, equal up to rounding; stock with "
+            "several processes or --amp)"
         },
     )
 
 
 class FusedTokenLoss:
-    """Lets a criterion over words apply the output projection itself.
+    """Mixin: lets a criterion of translation or language models apply the output projection.
 
-    Comes before ``DiversityMixin`` among the bases. It uses the criterion's ``eps`` (label
+    List it before ``DiversityMixin`` among the base classes. It uses the criterion's ``eps`` (label
     smoothing), ``ignore_prefix_size`` and ``report_accuracy``.
     """
 
@@ -52,12 +52,13 @@ class FusedTokenLoss:
         """Return the output projection's weight if the loss is fused with it, else None."""
         if self.token_loss == "stock" or not reduce or self.report_accuracy:
             return None
-        # What wraps a model for several processes must see its parameters used inside.
+        # A wrapper for several processes, such as DDP's, must see all parameters used in its own
+        # forward pass, so the projection stays there.
         bare = isinstance(model, BaseFairseqModel) and hasattr(model, "output_weight")
         weight = model.output_weight() if bare else None
         if weight is None or torch.is_autocast_enabled(weight.device.type):
             return None
-        # With and without a term, so that a method and its baseline round in the same way.
+        # Fused also without terms, so that a method and its baseline round in the same way.
         return weight if weight.device.type in ("cpu", "cuda") else None
 
     def compute_loss(self, model, net_output, sample, reduce=True):
@@ -72,9 +73,9 @@ class FusedTokenLoss:
 
 
 class FusedAdaptiveLoss(AdaptiveLoss):
-    """fairseq's ``adaptive_loss``; the last base, after ``FusedTokenLoss`` and ``DiversityMixin``.
+    """fairseq's ``adaptive_loss``, fused with the projections if the model gives its output weight.
 
-    If the model gives its output weight, projections and loss are fused.
+    List it last among the base classes, after ``FusedTokenLoss`` and ``DiversityMixin``.
     """
 
     def forward(self, model, sample, reduce=True):
@@ -95,21 +96,21 @@ class FusedAdaptiveLoss(AdaptiveLoss):
 def fused_adaptive_loss(
     softmax: AdaptiveSoftmax, head: Tensor, features: Tensor, target: Tensor, padding_idx: int
 ) -> Tensor:
-    """Sum over real positions of fairseq's adaptive loss (Grave et al. 2017), band by band.
+    """Return fairseq's adaptive loss (Grave et al. 2017), summed over real positions.
 
-    With c the cutoff of the frequent words, d that of band b and y a word in it::
+    With c the cutoff of the frequent words, d that of cluster b and y a word in it::
 
         loss = -log softmax(W f)_(c + b) - log softmax(W_b P_b f)_(y - d)
 
-    and -log softmax(W f)_y for a frequent word. As in fairseq, only the first part counts for the
-    word d + padding_idx of a band.
+    and -log softmax(W f)_y for a frequent word. As in fairseq, the word d + padding_idx of a
+    cluster gets the first summand only.
 
     Args:
-        softmax: has the dropouts and the bands' P_b and W_b.
-        head: W, (c + number of bands, C).
+        softmax: has the dropouts and the clusters' P_b and W_b.
+        head: W, (c + number of clusters, C).
         features: (B, T, C).
-        target: (B, T) word numbers.
-        padding_idx: target number that is left out.
+        target: (B, T), word indices.
+        padding_idx: index in ``target`` that is left out.
 
     Returns:
         A scalar, in nats; differentiable once.

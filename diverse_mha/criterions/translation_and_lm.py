@@ -33,8 +33,8 @@ class LabelSmoothedCrossEntropyWithDiversity(
     """fairseq's ``label_smoothed_cross_entropy`` plus the terms that are switched on.
 
     Without a term, ``--token-loss stock`` is fairseq's own computation, bit for bit. With
-    ``--ignore-prefix-size`` the loss is a mean over the tokens that count; fairseq-fixed 0.12.3.1
-    divides by all tokens.
+    ``--ignore-prefix-size`` the loss is a mean over the tokens after the prefix; fairseq-fixed
+    0.12.3.1 divides by all tokens.
     """
 
     @classmethod
@@ -76,7 +76,7 @@ class AdaptiveLossWithDiversity(FusedTokenLoss, DiversityMixin, FusedAdaptiveLos
         """Check the options and build the criterion."""
         if cfg.ddp_backend in {"c10d", "pytorch_ddp"}:
             raise UserError(
-                f"--ddp-backend {cfg.ddp_backend} does not go with the adaptive loss; "
+                f"--ddp-backend {cfg.ddp_backend}: does not support the adaptive loss; "
                 "give --ddp-backend legacy_ddp"
             )
         return super().build_criterion(cfg, task)

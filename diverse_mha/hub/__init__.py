@@ -3,7 +3,7 @@
 | file | what |
 |---|---|
 | ``attention.py`` | the attention function that models call, and which modules call it |
-| ``states.py`` | head states of one batch, and what the terms add to its loss |
+| ``states.py`` | head states of one batch, and the loss of the terms |
 | ``terms.py`` | ``HeadTerms``: options, registration and restoring |
 | ``trainer.py`` | the terms in a ``Trainer`` |
 """

@@ -1,7 +1,7 @@
 """The attention function that models of transformers call while they have ``HeadTerms``.
 
-It calls the function that the model had before, and the model's own eager formula where a term
-needs weights or logits. It records head states, and drops heads in training.
+It calls the function that the model had before, or the model's own eager formula if a term needs
+weights or logits. It records head states, and drops heads in training.
 """
 
 import inspect
@@ -20,13 +20,13 @@ from transformers.masking_utils import sdpa_mask
 from diverse_mha.attention import HeadStates
 from diverse_mha.hub.states import Recorder
 
-NAME = "diverse_mha"  # of the attention function
+NAME = "diverse_mha"  # of :func:`attend` in transformers' registry
 _CROSS = re.compile(r"cross_?att|encoder_attn|encdecatt", re.IGNORECASE)
 EXPLICIT = {"weights", "logits"}  # states that the fused kernel does not return
 
 
 class Site(NamedTuple):
-    """An attention module that calls :func:`attend`, and what happens there."""
+    """Settings of :func:`attend` for one attention module."""
 
     recorder: Recorder
     component: str
@@ -47,10 +47,10 @@ def attend(
     dropout: float = 0.0,
     **options,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend as the model did before, with what its ``Site`` adds.
+    """Attend as the model did before; record head states and drop heads as the ``Site`` says.
 
     Args:
-        module: the attention module that calls.
+        module: the attention module that calls this function.
         query: (B, H, T, D).
         key: (B, G, S, D), with G groups of H / G heads.
         value: (B, G, S, D).
@@ -62,18 +62,18 @@ def attend(
         Outputs (B, T, H, D), and weights (B, H, T, S) if they were computed.
     """
     site = SITES.get(module)
-    if site is None:  # a copy of a model
+    if site is None:  # a copied model keeps the function's name, but has no sites
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, **options
         )
-    # Checkpointing recomputes after the batch was recorded, and must take the same way.
+    # Activation checkpointing recomputes after the batch was recorded, and must take the same path.
     recorder, wanted = site.recorder, ()
     if module.training or recorder.batch is not None:
         wanted = recorder.wanted.get(site.component, ())
     if not EXPLICIT.isdisjoint(wanted) or site.base == "eager":
         mask = _additive(attention_mask, module, query, key, options.get("is_causal"))
     if not EXPLICIT.isdisjoint(wanted):
-        narrow = value[..., :1]  # the outputs follow after dropout
+        narrow = value[..., :1]  # only weights are needed here; outputs are computed after dropout
         _, weights = site.eager(module, query, key, narrow, mask, dropout=0.0, **options)
         kept = F.dropout(weights, dropout, module.training)
         output = (kept @ _repeated(value, query)).transpose(1, 2)
@@ -113,7 +113,7 @@ def _logits(query: Tensor, key: Tensor, scaling: float | None) -> Tensor:
 def _additive(
     mask: Tensor | None, module: nn.Module, query: Tensor, key: Tensor, causal: bool | None
 ) -> Tensor | None:
-    """Turn the mask for the fused kernel into the one that eager formulas add."""
+    """Return the additive mask of eager formulas from that of the fused kernel."""
     if mask is None:
         causal = getattr(module, "is_causal", True) if causal is None else causal
         if not causal or query.size(2) == 1:
@@ -122,7 +122,7 @@ def _additive(
         mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()[None, None]
     if mask.dtype != torch.bool:
         return mask
-    # Some formulas take the softmax of float64 logits in float32.
+    # Finite in float32 too, in which some formulas compute the softmax of float64 logits.
     lowest = max(torch.finfo(query.dtype).min, torch.finfo(torch.float32).min)
     return torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, lowest)
 
@@ -132,7 +132,7 @@ AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
 class AttentionModule(NamedTuple):
-    """A module that calls the attention function its config names."""
+    """A module that calls the attention function that its config names."""
 
     name: str
     module: nn.Module
@@ -152,7 +152,7 @@ def attention_modules(model: nn.Module) -> Iterator[AttentionModule]:
 
 
 def _component(name: str, module: nn.Module) -> str:
-    """Name the component: ``encoder``, ``cross`` or ``decoder``."""
+    """Return the module's component: ``encoder``, ``cross`` or ``decoder``."""
     if _CROSS.search(f"{name} {type(module).__name__}"):
         return "cross"
     if getattr(module, "is_cross_attention", False):
@@ -162,7 +162,7 @@ def _component(name: str, module: nn.Module) -> str:
 
 
 def head_count(module: nn.Module) -> int:
-    """Return the number of query heads of an attention module, 0 if it does not say."""
+    """Return the number of query heads of an attention module, 0 if unknown."""
     for owner in (module, getattr(module, "config", None)):
         for name in ("num_heads", "num_attention_heads", "n_heads"):
             count = getattr(owner, name, None)

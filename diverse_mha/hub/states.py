@@ -1,4 +1,4 @@
-"""Head states of one batch of a model of transformers, and what the terms add to its loss."""
+"""Head states of one batch of a model of transformers, and the loss of the terms."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,17 +14,17 @@ IGNORED = -100  # label that transformers leaves out of the loss
 
 
 def as_arguments(message: str) -> str:
-    """Return a message with options as Python arguments: ``--hsic-on`` is ``hsic_on``."""
+    """Return a message with options as Python arguments: ``--hsic-on`` becomes ``hsic_on``."""
     return re.sub(r"--([a-z][a-z-]*)", lambda found: found[1].replace("-", "_"), message)
 
 
 class Recorder:
-    """What the attention of a model records.
+    """Records the head states of a model's attention.
 
     Attributes:
-        wanted: names of head states by component. They stay between batches, as activation
-            checkpointing recomputes in the backward pass.
-        batch: the batch that is recorded, or None.
+        wanted: names of the head states to record, by component. They stay set between batches,
+            because activation checkpointing recomputes attention in the backward pass.
+        batch: the batch that is being recorded, or None.
     """
 
     def __init__(self):
@@ -36,7 +36,7 @@ class Batch:
     """Head states of one batch; made by ``HeadTerms.collect``.
 
     Attributes:
-        sample_size: what the loss of the batch is divided by: its labels, else its sentences.
+        sample_size: number of labels, or of sentences without labels; divides the batch's loss.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Batch:
         size: tuple[int, int, int],
         module: nn.Module,
     ) -> None:
-        """Record a layer.
+        """Record the head states of a layer.
 
         Args:
             component: ``encoder``, ``cross`` or ``decoder``.
@@ -101,12 +101,12 @@ class Batch:
         if layers and not _same_positions(layers[0], states):
             raise UserError(
                 f"{self._options}: layers of {component} attention see different positions or "
-                "devices in one batch; call the model once a batch, or name other components"
+                "devices in one batch; call the model once per batch, or name other components"
             )
         layers.append(states)
 
     def _key_padding(self, mask: Tensor | None, bsz: int) -> Tensor | None:
-        """Return (B, S), True = no query may attend to the key; computed once a mask."""
+        """Return (B, S), True = no query may attend to the key; computed once per mask."""
         if mask is None:
             return None
         for known, padding in self._paddings:
@@ -115,7 +115,7 @@ class Batch:
         seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
         padding = ~seen.any(dim=2).any(dim=1)
         padding = padding.expand(bsz, -1)
-        # Masks of a sliding window and of all keys have the same padding.
+        # Masks with and without a sliding window have the same padding: keep one tensor of it.
         for _, other in self._paddings:
             if other.shape == padding.shape and torch.equal(other, padding):
                 padding = other
@@ -131,8 +131,8 @@ class Batch:
         """
         if not self._attended:
             raise UserError(
-                "HeadTerms: no attention of the model ran in this batch; pass the model it was "
-                "given, not nn.DataParallel or a copy"
+                "HeadTerms: no attention of its model ran in this batch; run the model given to "
+                "HeadTerms, not nn.DataParallel or a copy"
             )
         if self._measured is None:
             recorded = self._factor and any(self._states.values())
@@ -143,14 +143,14 @@ class Batch:
 
     @property
     def values(self) -> dict[str, float]:
-        """Values of the terms, not weighted, such as ``{"hsic": 12.5}``."""
+        """Unweighted values of the terms, such as ``{"hsic": 12.5}``."""
         return {
             name: float(torch.as_tensor(term.value).detach())
             for name, term in self.measured.items()
         }
 
     def loss(self) -> Tensor | float:
-        """Return what the terms add to the mean loss of the batch."""
+        """Return the weighted sum of the terms, which is added to the mean loss of the batch."""
         return sum((self._factor * term.loss for term in self.measured.values()), start=0.0)
 
 
@@ -167,7 +167,7 @@ def _same_positions(one: HeadStates, other: HeadStates) -> bool:
 
 
 def decoder_padding(inputs: Mapping) -> Tensor | None:
-    """Return padding of a decoder's input (B, T), True = padding, of an encoder-decoder model."""
+    """Return the padding mask (B, T) of an encoder-decoder's decoder input, True = padding."""
     mask, labels = inputs.get("decoder_attention_mask"), inputs.get("labels")
     if torch.is_tensor(mask) and mask.dim() == 2:
         return mask == 0
@@ -175,11 +175,11 @@ def decoder_padding(inputs: Mapping) -> Tensor | None:
 
 
 def label_count(inputs: Mapping, shifted: bool) -> Tensor | None:
-    """Return how many labels are in the loss, None without labels.
+    """Return the number of labels in the loss; None without labels.
 
     Args:
-        inputs: of the model.
-        shifted: the loss leaves the first label out, as those of language models do.
+        inputs: inputs of the model.
+        shifted: True if the loss leaves out the first label, as in language models.
     """
     labels = inputs.get("shift_labels")
     if labels is None:

@@ -1,4 +1,4 @@
-"""Drophead and the loss terms on a model of transformers, until they are closed."""
+"""``HeadTerms``: Drophead and the loss terms on a model of transformers."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -31,15 +31,15 @@ _BASES = ("sdpa", "eager")
 
 
 class HeadTerms:
-    """Drophead and loss terms on a model of transformers, by its attention interface.
+    """Drophead and loss terms on a model of transformers, through its attention interface.
 
-    The model computes what it did before: by the same attention function, and by its own eager
-    formula where a term in training needs weights or logits. Terms act in training only, on all
-    components or those that ``hsic_on="encoder"`` and its like name: ``encoder``, ``cross`` and
-    ``decoder``. Close it, or use it as a context manager, to give the model back its attention.
+    The model computes the same as before: with the same attention function, or with its own eager
+    formula if a term in training needs weights or logits. Terms act in training only, on all
+    components (``encoder``, ``cross`` and ``decoder``) or on those named by options such as
+    ``hsic_on="encoder"``. Close it, or use it as a context manager, to restore the attention.
 
     Args:
-        model: a model of transformers, or a module around one, as PEFT makes.
+        model: a model of transformers, or a wrapper of one such as PEFT's.
         options: options of the terms, of Drophead and of the schedule by their names in
             docs/options.md, with underscores: ``hsic_weight=1e-7``, ``disagreement="output"``,
             ``drophead=0.1``, ``diversity_start=100``.
@@ -87,7 +87,7 @@ class HeadTerms:
         self._recorder = Recorder()
         self._encoder_decoder = any(getattr(c, "is_encoder_decoder", False) for c in configs)
         self._dropheads = [method.build(given, place) for place in places]
-        # SITES keeps this object, which must not keep the model.
+        # Weak, so that terms that are never closed do not keep the model alive.
         self._modules: WeakSet[nn.Module] = WeakSet()
         for one, drophead in zip(found, self._dropheads, strict=True):
             base = bases[id(one.module.config)]
@@ -98,7 +98,7 @@ class HeadTerms:
             config._attn_implementation = {"": NAME}  # its sub-configs keep theirs
 
     def close(self) -> None:
-        """Give the model back its attention; may be called again."""
+        """Restore the model's attention; may be called again."""
         for config, base in self._configs:
             if config._attn_implementation == NAME:
                 config._attn_implementation = {"": base}
@@ -120,7 +120,7 @@ class HeadTerms:
     def collect(
         self, inputs: Mapping, step: int | None = None, *, shifted: bool = False
     ) -> Iterator[Batch]:
-        """Record the head states of one forward pass, for a training loop of your own.
+        """Context manager: record the head states of one forward pass, for your own training loop.
 
         ::
 
@@ -131,14 +131,14 @@ class HeadTerms:
         Args:
             inputs: the batch, of which labels and ``decoder_attention_mask`` are read.
             step: number of updates done; a schedule (``diversity_start``) needs it.
-            shifted: the model leaves the first label out of the loss, as language models do.
+            shifted: True if the model's loss leaves out the first label, as in language models.
 
         Yields:
-            The batch; ``loss()`` is what the terms add, ``values`` are the terms.
+            The batch; ``loss()`` is the weighted sum of the terms, ``values`` are their values.
         """
         schedule = self._terms.schedule
         if schedule and step is None:
-            raise UserError("collect: the schedule of the terms needs the update; give step")
+            raise UserError("collect: the schedule needs the number of updates; give step")
         factor = schedule.factor(step) if schedule else 1.0
         for drophead in self._dropheads:
             if step is not None and hasattr(drophead, "set_num_updates"):
@@ -154,19 +154,19 @@ class HeadTerms:
     def trainer(self, base: type) -> type:
         """Return a subclass of transformers' ``Trainer``, or of one of its subclasses.
 
-        Its training loss is the base's plus weight * term, as in fairseq's criterions here. It logs
-        ``loss`` without the terms, each term, and ``diversity_loss``, what they add.
+        Its training loss is the base's plus weight * term, as in this package's criterions. It logs
+        ``loss`` without the terms, each term, and their weighted sum, ``diversity_loss``.
         """
         if not isinstance(base, type):
             raise UserError(
-                f"trainer: needs a class, not a {type(base).__name__} object; give Trainer, and "
-                "its arguments to what is returned"
+                f"trainer: needs a class, not a {type(base).__name__} object; give Trainer, then "
+                "call the returned class with its arguments"
             )
         return type(f"HeadTerms{base.__name__}", (HeadTermsMixin, base), {"head_terms": self})
 
 
 def _check_options(options: dict) -> None:
-    """Refuse unknown options, and values of another type."""
+    """Raise :class:`UserError` for an unknown option or a value of the wrong type."""
     known = {f.name: f for f in (*diversity_options(), *DROPHEAD.options())}
     for name, value in options.items():
         if name not in known:
@@ -179,7 +179,7 @@ def _check_options(options: dict) -> None:
         if value is None and option.default is None:
             continue
         if number != wants_number or not number and not isinstance(value, str):
-            kind = "number" if wants_number else "name, or a comma list of names"
+            kind = "number" if wants_number else "name, or names separated by commas"
             raise UserError(f"{name} {value!r}: give a {kind}")
 
 
@@ -199,7 +199,7 @@ def _places(found: list[AttentionModule]) -> list[Place]:
 
 
 def _configs(model: nn.Module, found: list[AttentionModule]) -> list:
-    """Return the configs that name the attention function, and of the models around."""
+    """Return the configs of the attention modules and of the models that contain them."""
     attention = {id(one.module) for one in found}
     around = [
         module
@@ -218,7 +218,7 @@ def _base(kind: str, config) -> str:
         return "sdpa"
     if base not in _BASES:
         raise UserError(
-            f"{kind}: attn_implementation {base!r} gives terms no weights; load the model with "
+            f"{kind}: attn_implementation {base!r} is not supported; load the model with "
             "attn_implementation='sdpa'"
         )
     return base

@@ -7,11 +7,12 @@ from diverse_mha.common.errors import UserError
 
 
 class HeadTermsMixin:
-    """Adds loss terms to a ``Trainer``; comes before it among the bases.
+    """Mixin: adds loss terms to a ``Trainer``; list it before the trainer's class.
 
-    The loss becomes mean loss of the labels + sum of weight * term. Where the base divides the
-    summed loss by the labels of all accumulated batches, a batch's terms count by its share of
-    labels; where it averages the batches, terms are averaged too. Evaluation has no terms.
+    The loss becomes mean loss of the labels + sum of weight * term. If the base class divides the
+    summed loss by the labels of all accumulated batches, a batch's terms are weighted by its share
+    of these labels. If it averages over the batches, terms are averaged too. Evaluation has no
+    terms.
     """
 
     head_terms = None  # a HeadTerms
@@ -23,7 +24,7 @@ class HeadTermsMixin:
         if self.args.n_gpu > 1:
             raise UserError(
                 f"HeadTerms: nn.DataParallel over {self.args.n_gpu} GPUs is not supported; start "
-                "a process a GPU: torchrun --nproc-per-node"
+                "one process per GPU with torchrun --nproc-per-node"
             )
         if not self.head_terms.acts_on(self.model):
             raise UserError(
@@ -32,7 +33,7 @@ class HeadTermsMixin:
             )
 
     def training_step(self, *args, **kwargs):
-        """Train on a batch; return its loss without the terms, which the base logs."""
+        """Train on a batch; return its loss without the terms, for the base's log."""
         self._added = 0.0
         return super().training_step(*args, **kwargs) - self._added
 
@@ -59,7 +60,7 @@ class HeadTermsMixin:
         return (loss, *outputs) if return_outputs else loss
 
     def _share(self, labels: Tensor | int, all_labels: Tensor | int | None):
-        """Return the factor of a batch's terms, and by what the base divides the loss later."""
+        """Return the factor of a batch's terms, and the number by which the base divides later."""
         scaled = self.loss_is_scaled_for_ga
         if scaled is None:
             counted = self.model_accepts_loss_kwargs and all_labels is not None
@@ -69,12 +70,12 @@ class HeadTermsMixin:
             return 1.0, steps
         if all_labels is None:
             return 1.0 / steps, 1
-        # The base multiplies its loss likewise, as gradients are averaged over processes.
+        # The base multiplies its loss by this too, because processes average their gradients.
         processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
         return processes * labels / all_labels, 1
 
     def _count(self, batch, device) -> None:
-        """Add a batch to the means that are logged next."""
+        """Add a batch's values to the sums whose means are logged next."""
         values = {name: term.value for name, term in batch.measured.items()}
         if values:
             values["diversity_loss"] = batch.loss()
@@ -85,7 +86,7 @@ class HeadTermsMixin:
             self._sums[name] = self._sums.get(name, 0.0) + pair
 
     def log(self, logs, *args, **kwargs):
-        """Log, with the loss of training, the mean of each term over the batches since."""
+        """Log; add to a training loss the mean of each term over the batches since the last log."""
         if "loss" in logs:
             for name, pair in sorted(self._sums.items()):
                 total, size = self.accelerator.reduce(pair, "sum").tolist()

@@ -17,7 +17,7 @@ from diverse_mha.methods.term import TERMS, Term, total
 class Schedule:
     """Options of the schedule, and its factor on the weights of all terms.
 
-    By the number of updates done, n; with s = start, w = warm-up and e = end::
+    The factor after n updates, with s = start, w = warm-up and e = end::
 
         0                     n < s
         (n - s + 1) / w       s <= n < s + w
@@ -74,9 +74,9 @@ class Measured(NamedTuple):
     """One value of a term in one batch.
 
     Attributes:
-        value: the mean over the layers of a component, summed over components, not weighed; 0 if
+        value: unweighted; the mean over the layers of a component, summed over components; 0 if
             layer drop left no layer.
-        loss: what it adds to the mean loss.
+        loss: weighted; to be added to the mean loss.
     """
 
     value: Tensor | float
@@ -103,11 +103,11 @@ class DiversityTerms:
         return self.schedule.factor(model.num_updates) if self.schedule else 1.0
 
     def check_components(self, heads: dict[str, int], more_heads: str = "") -> None:
-        """Refuse components that a model lacks, or whose single head has nothing to compare.
+        """Raise an error for components that a model lacks, or that have only one head to compare.
 
         Args:
             heads: number of heads by component.
-            more_heads: what gives a model more heads, for the message; default: fairseq's option.
+            more_heads: cure for a single head, in the message; default: fairseq's option.
         """
         for term in self.terms:
             if not heads:
@@ -137,7 +137,7 @@ class DiversityTerms:
         return tuple(dict.fromkeys(name for term in self.terms for name in term.wanted))
 
     def wanted_of(self, components: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return the names of needed head states by component; others are not asked for any."""
+        """Return the names of the needed head states, for each component that needs any."""
         asked = {
             component: [
                 name
@@ -159,8 +159,8 @@ class DiversityTerms:
 
         Args:
             head_states: records per component, as the model returns them.
-            sample_size: what the loss of the batch is divided by, such as its target tokens.
-            training: whether samples may be drawn at random.
+            sample_size: divisor of the batch's loss, such as its number of target tokens.
+            training: True if samples may be drawn at random.
 
         Returns:
             Values by logged name, such as ``disagreement_output``.
@@ -176,5 +176,5 @@ class DiversityTerms:
 
 
 def diversity_options() -> list[Field]:
-    """Return the options of every criterion: those of the terms, and of all terms together."""
+    """Return the options of every criterion: those of the terms and of the schedule."""
     return [*TERMS.options(), *fields(Schedule)]

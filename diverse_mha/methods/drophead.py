@@ -14,7 +14,7 @@ SCALES = ("kept", "none")
 
 @dataclass
 class DropheadOptions:
-    """Options of every method."""
+    """Options of every Drophead method."""
 
     drophead: float = option(
         0.0,

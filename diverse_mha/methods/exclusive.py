@@ -14,13 +14,13 @@ SMALLEST = 1e-12  # squared length below which a value has no direction
 
 
 class Exclusive(nn.Linear):
-    """Takes from each head's output what lies along its own position's value, then projects.
+    """Subtracts from each head's output its part along the position's own value, then projects.
 
     Zhai 2026 (arXiv 2603.09078), for self-attention, by head and position::
 
         z = y - (y . v) v / ||v||^2        result = [z_1, ..., z_H] W + b
 
-    A value of length 0 takes nothing away. The projection keeps its parameter names.
+    For a value of length 0 nothing is subtracted. The projection keeps its parameter names.
 
     Args:
         embed_dim: C, the width of the head outputs and of the result.

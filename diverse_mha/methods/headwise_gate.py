@@ -26,7 +26,7 @@ class HeadwiseGate(nn.Linear):
     Args:
         embed_dim: C, the width of the head outputs, of X and of the result.
         num_heads: H, a divisor of C.
-        elementwise: a gate for each element in place of one a head.
+        elementwise: one gate per element in place of one per head.
     """
 
     sees_input = True
@@ -44,7 +44,7 @@ class HeadwiseGate(nn.Linear):
     def forward(self, head_outputs: Tensor, layer_input: Tensor) -> Tensor:
         """Gate and project head outputs (..., C); ``layer_input`` is X, (..., C)."""
         gates = torch.sigmoid(self.gate(layer_input)).unsqueeze(-1)  # (..., H, 1) or (..., C, 1)
-        heads = head_outputs.unflatten(-1, (self.gate.out_features, -1))  # as many parts
+        heads = head_outputs.unflatten(-1, (self.gate.out_features, -1))  # one part per gate
         return F.linear((heads * gates).flatten(-2), self.weight, self.bias)
 
 
@@ -68,7 +68,7 @@ AGGREGATION.register(
 AGGREGATION.register(
     Method(
         "elementwise-gate",
-        "elementwise-gate (scale each element so, Qiu et al. 2025)",
+        "elementwise-gate (scale each element by one, Qiu et al. 2025)",
         _build_elementwise,
         head_axes={"gate.weight": 0},
     )

@@ -79,9 +79,9 @@ def sample_positions(
     Args:
         padding_mask: (B, L) bool, True = padding, or None.
         shape: (B, L).
-        samples: how many at most.
-        training: True draws without replacement from the device's default generator. False takes
-            evenly spaced ones, first ordered by place in the sentence.
+        samples: largest number of positions.
+        training: True draws without replacement from the device's default generator. False sorts
+            positions by their place in the sentence, and takes evenly spaced ones.
         device: of the positions, if there is no mask.
 
     Returns:

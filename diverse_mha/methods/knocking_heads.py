@@ -16,8 +16,8 @@ class KnockingHeads(ProjectionMap):
 
         V'_h = V_h T        T (D, D), one for all heads of a module
 
-    T starts diagonal, here as the identity, so that the heads start as they were. The product of
-    two linear maps is one: :meth:`fold` makes the trained model a stock one.
+    T starts diagonal, here as the identity, so that the heads start unchanged. The product of two
+    linear maps is linear: :func:`fold` turns the trained model into a stock one.
 
     Args:
         head_dim: D.
@@ -40,7 +40,7 @@ def _build(options, place: Place) -> KnockingHeads:
 
 
 def fold(parameters: dict[str, Tensor]) -> None:
-    """Multiply T into the projection of the values, in place; ``parameters`` are a module's."""
+    """Multiply T into the value projection, in place; ``parameters`` are an attention module's."""
     shared = parameters.pop("projections.shared", None)
     if shared is None:  # a component without the method
         return

@@ -14,7 +14,7 @@ from diverse_mha.methods.term import TERMS, Term, components_option, total, weig
 
 METHODS = ("power", "exact")
 POWER_ITERATIONS = 2
-MOST_MATRICES = 2**14  # at once, as cuSOLVER refuses about 32,000
+MOST_MATRICES = 2**14  # matrices per call, because cuSOLVER refuses about 32,000
 
 
 def srip(
@@ -27,7 +27,7 @@ def srip(
     """Mean over real positions of the spectral norm of V^T V - I, V the heads' vectors.
 
     The orthogonality term of Yun et al. 2021 (section 4.2), after Bansal et al. 2018: V is
-    D x H, one column a head, at one position; sigma(W) is the largest absolute eigenvalue of
+    D x H, one column per head, at one position; sigma(W) is the largest absolute eigenvalue of
     the symmetric W = V^T V - I, 0 for orthonormal vectors.
 
     The eigenvector u needs no gradient: that of sigma = | ||V u||^2 - 1 | with u fixed is the same.
@@ -38,7 +38,7 @@ def srip(
         x: (B, H, L, D), vectors of each head; any floating-point dtype and strides.
         padding_mask: (B, L) bool, True = padding, which is never read and gets zero gradient.
         method: ``"power"`` or ``"exact"``.
-        iterations: of the power method before the last step; 0 or more.
+        iterations: iterations of the power method before the Rayleigh-Ritz step; 0 or more.
 
     Returns:
         Scalar, float32 (float64 for float64 ``x``), at least 0, in squares of the unit of ``x``; 0
@@ -68,7 +68,7 @@ class _MeanSRIP(torch.autograd.Function):
     @staticmethod
     @first_order_only
     def backward(ctx, grad: Tensor):
-        """2 sign(u.W u) (V u) u^T at each position, times its weight."""
+        """Gradient for V: 2 sign(u.W u) (V u) u^T at each position, times its weight."""
         x, u, scale, padding_mask = ctx.saved_tensors
         columns = x.transpose(1, 2).to(u.dtype)  # (B, L, H, D)
         u = u.unsqueeze(2)  # (B, L, 1, H)
@@ -128,7 +128,7 @@ def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
 
 NORMALIZATIONS = ("mean-loss", "summed-loss")
 DEFAULT_NORMALIZATION = "summed-loss"
-# State and mask by letter of the projection.
+# Letter of a projection -> its head state and mask.
 _STATES = {
     "q": ("queries", "query_padding_mask"),
     "k": ("keys", "key_padding_mask"),
@@ -169,8 +169,8 @@ class Orthogonality(Term):
 
     The cosines are summed. The paper does not say what its lambda is relative to.
     ``mean-loss`` adds the mean over a component's layers to the mean loss of a token.
-    ``summed-loss`` adds the sum over the layers, once a batch and process, to the loss summed over
-    the batch's tokens; so lambda has lambda * layers / tokens of its former effect.
+    ``summed-loss`` adds the sum over the layers, once per batch and process, to the loss summed
+    over the batch's tokens; so the effective weight is lambda * layers / tokens.
     """
 
     name, options = "orthogonality", OrthogonalityOptions
@@ -187,11 +187,11 @@ class Orthogonality(Term):
 
     @property
     def logged(self):
-        """SRIP, and the cosine if there is one."""
+        """Names in the log: SRIP, and the cosine if there is one."""
         return ("orthogonality", "orthogonality_cosine") if self.cosine_on else ("orthogonality",)
 
     def share(self, layers, sample_size):
-        """Return what a component adds to the mean loss at weight 1."""
+        """Return a component's part of the mean loss, at weight 1."""
         if self.given.orthogonality_normalization == "mean-loss":
             return super().share(layers, sample_size)
         return total(layers) / sample_size
@@ -211,6 +211,6 @@ class Orthogonality(Term):
 
 
 def _joint_cosine(projections: tuple[Tensor, ...], masks: tuple[Tensor | None, ...]) -> Tensor:
-    """Return the mean over projections of one shape and mask, as if of one batch."""
+    """Return the mean cosine over projections of equal shape and mask, joined to one batch."""
     mask = None if masks[0] is None else masks[0].repeat(len(masks), 1)
     return mean_pairwise_cosine(torch.cat(projections), mask)

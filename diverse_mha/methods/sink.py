@@ -1,4 +1,4 @@
-"""A learnt attention sink a head: a logit that takes weight and gives nothing."""
+"""A learnt attention sink per head: a logit that takes attention weight and adds nothing."""
 
 import torch
 from torch import Tensor, nn
@@ -9,15 +9,15 @@ from diverse_mha.common.ranges import COUNT
 
 
 class Sink(LogitMap):
-    """One more key a head in the softmax, with a learnt logit and the value 0.
+    """One more key per head in the softmax, with a learnt logit and the value 0.
 
     gpt-oss (OpenAI 2025); Xiao et al. 2024 (arXiv 2309.17453) with s = 0::
 
         weights_h = exp(z_h) / (sum exp(z_h) + exp(s_h)) = softmax(z_h) sigmoid(lse(z_h) - s_h)
 
     with lse the logarithm of the sum of exponentials over the keys that are not masked. Rows then
-    sum to less than 1. s starts at 0, that of Xiao et al. Recorded weights are those of the
-    softmax, without the sink.
+    sum to less than 1. s starts at 0, as in Xiao et al. Recorded weights are those of the softmax,
+    without the sink.
 
     Args:
         num_heads: H.
@@ -33,7 +33,7 @@ class Sink(LogitMap):
         return logits
 
     def after_softmax(self, weights: Tensor, scores: Tensor) -> Tensor:
-        """Return the weights of the keys beside the sink, (B, H, T, S)."""
+        """Return the weights of the keys, reduced by the sink, (B, H, T, S)."""
         exact = torch.promote_types(scores.dtype, torch.float32)
         total = torch.logsumexp(scores.to(exact), dim=-1, keepdim=True)  # (B, H, T, 1)
         share = torch.sigmoid(total - self.logit.to(exact)[:, None, None])
@@ -47,7 +47,7 @@ def _build(options, place: Place) -> Sink:
 LOGITS.register(
     Method(
         "sink",
-        "sink (a learnt logit a head that takes weight, Xiao et al. 2024)",
+        "sink (a learnt logit per head that takes attention weight, Xiao et al. 2024)",
         _build,
         head_axes={"logit": 0},
     )

@@ -1,4 +1,4 @@
-"""Base of the methods that add to the loss."""
+"""Base class and registry of the loss terms."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
@@ -21,7 +21,7 @@ from diverse_mha.common.options import (
 )
 
 Layers = dict[str, list[Tensor]]  # a value for every layer of every component
-JOINED_ELEMENTS = 2**27  # of a state of all layers; beyond, copies would need too much memory
+JOINED_ELEMENTS = 2**27  # largest state of all layers; larger copies would need too much memory
 TERMS = Registry()
 """Subclasses of ``Term``, which ``@TERMS.register`` adds."""
 
@@ -42,9 +42,9 @@ def components_option(who: str) -> Any:
 class Term(ABC):
     """A loss term: values computed from head states, and their weight.
 
-    A subclass computes the value of one layer, a mean over real positions or a sample of them.
-    Logged is the mean over the layers of a component, summed over the components. Options begin
-    with the name; ``NAME_weight`` is one of them, ``NAME_on`` may be.
+    A subclass computes the value of one layer, a mean over real positions or a sample of them. The
+    log has the mean over the layers of a component, summed over the components. Options begin with
+    the name; ``NAME_weight`` is one of them, ``NAME_on`` may be.
 
     Args:
         given: its options, an instance of ``options``.
@@ -102,7 +102,7 @@ class Term(ABC):
 
     @classmethod
     def switch(cls) -> str:
-        """Return the option that switches it on."""
+        """Return the option that switches the term on."""
         return f"{cls.name}_weight"
 
     @classmethod
@@ -113,7 +113,7 @@ class Term(ABC):
 
     @property
     def option(self) -> str:
-        """The option that switches it on, for messages."""
+        """The option that switches the term on, for messages."""
         return flag(self.switch())
 
     @property
@@ -168,19 +168,19 @@ class Term(ABC):
         return {name: {c: of_layers(name, c) for c in there} for name in self.logged}
 
     def share(self, layers: list[Tensor], sample_size: float) -> Tensor:
-        """Return what a component adds to the mean loss at weight 1: the mean of its layers.
+        """Return a component's part of the mean loss at weight 1: the mean over its layers.
 
         Args:
-            layers: a value for each.
-            sample_size: what the loss of the batch is divided by, such as its target tokens.
+            layers: the value of each layer.
+            sample_size: divisor of the batch's loss, such as its number of target tokens.
         """
         return total(layers) / len(layers)
 
     def loss(self, values: Layers, sample_size: float) -> Tensor | float:
-        """Return what one of the values adds to the mean loss, weighed; 0.0 without any.
+        """Return the weighted part of the mean loss that one logged value adds; 0.0 without layers.
 
         Args:
-            values: of each layer of each component.
+            values: value of each layer of each component.
             sample_size: as for ``share``.
         """
         shares = (self.weight * self.share(layers, sample_size) for layers in values.values())
@@ -198,20 +198,20 @@ def _weight(option: str, value: str | float) -> float:
 
 
 def total(layers: list[Tensor]) -> Tensor:
-    """Sum the values of layers; joined layers have one value, n times."""
+    """Sum the values of layers; joined layers have one value, repeated."""
     first, *others = layers
     same = others and all(value is first for value in others)
     return first * len(layers) if same else sum(layers)
 
 
 def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates | None:
-    """Join the records of a component's layers to one record, as if of one batch L * B.
+    """Join the records of a component's L layers to one record with a batch of L * B sentences.
 
-    A mean over the real positions of all layers is the mean of their means. On a GPU it saves
-    starting many small operations.
+    A mean over the real positions of all layers is the mean of their means. On a GPU this saves
+    launching many small kernels.
 
     Returns:
-        The record, or None if one by one is faster or shapes differ.
+        The record, or None if shapes differ or separate records are faster.
     """
     states = {name: [getattr(layer, name) for layer in layers] for name in wanted}
     if len(layers) < 2 or not all(map(_better_joined, states.values())):
@@ -220,7 +220,7 @@ def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates
         None if mask is None else mask.repeat(len(layers), 1) for mask in layers[0][-2:]
     )
     if layers[0].key_padding_mask is layers[0].query_padding_mask:
-        of_keys = own  # what terms may join in turn
+        of_keys = own  # one object, by which terms recognise that they may join projections
     masks = {"query_padding_mask": own, "key_padding_mask": of_keys}
     return HeadStates(**{name: torch.cat(each) for name, each in states.items()}, **masks)
 

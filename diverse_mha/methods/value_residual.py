@@ -14,8 +14,8 @@ class ValueResidual(ProjectionMap):
 
         V'_l = a_l V_l + b_l V_1        l > 1
 
-    with V_1 of the same component. a starts at 1 and b at 0, so that a model starts as it was: the
-    start values of the paper could not be checked.
+    with V_1 of the same component. a starts at 1 and b at 0, so that a model starts unchanged; the
+    paper's initial values could not be checked.
     """
 
     def __init__(self):
@@ -28,7 +28,7 @@ class ValueResidual(ProjectionMap):
     ) -> tuple[Tensor, Tensor]:
         """Return the keys as they are, and a V + b V_1, (B, H, S, D)."""
         if first is None:
-            raise ValueError("value residual needs the values of layer 1; hand them on")
+            raise ValueError("value residual needs the values of layer 1; pass them as first")
         own, residual = (x.to(values.dtype) for x in (self.own, self.first))
         return keys, own * values + residual * first.to(values.dtype)
 

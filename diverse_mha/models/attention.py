@@ -14,7 +14,7 @@ from diverse_mha.models.pruned_heads import HEAD_AXES, shrink
 
 
 class CachedKeys:
-    """The decoding state of an attention module; comes before fairseq's among the bases.
+    """Mixin: cached keys of an attention module in decoding; list it before fairseq's class.
 
     The beams of a sentence attend to the same source. After ``set_beam_size``, which fairseq's
     generator calls, equal keys of beams are stored once. Equality is checked, so a beam size of an
@@ -30,21 +30,21 @@ class CachedKeys:
         static_kv: bool,
         first_values: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Take keys from the decoding state, add this step's, and store them.
+        """Take keys from the decoding state, append those of this step, and store the result.
 
         The arguments are those of ``DiverseAttention``.
 
         Returns:
             Keys and values (B / fold, H, S, D), with fold the number of queries that share them;
-            their padding mask (B / fold, S) or None; and, of new keys alone, the values for the
-            next layer.
+            their padding mask (B / fold, S) or None; and the new values for the next layer, or
+            None.
         """
         cache = self._get_input_buffer(incremental_state)
-        k, v, handed_on = cache.get("prev_key"), cache.get("prev_value"), None
+        k, v, carried = cache.get("prev_key"), cache.get("prev_value"), None
         if k is None or not static_kv:
             if self.encoder_decoder_attention and self.beam_size > 1:
                 key, key_padding_mask = self._one_per_sentence(query, key, key_padding_mask)
-            new_k, new_v, handed_on = self.project_keys(
+            new_k, new_v, carried = self.project_keys(
                 query if self.self_attention else key, first_values
             )
             cache["fold"] = rows_per_key(query, new_k)
@@ -55,7 +55,7 @@ class CachedKeys:
         )
         cache.update(prev_key=k, prev_value=v, prev_key_padding_mask=mask)
         self._set_input_buffer(incremental_state, cache)
-        return k, v, mask, handed_on
+        return k, v, mask, carried
 
     def _one_per_sentence(
         self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None
@@ -75,15 +75,15 @@ class CachedKeys:
     def reorder_incremental_state(
         self, incremental_state: dict, new_order: Tensor, plans: dict | None = None
     ) -> dict:
-        """Set row i of the decoding state to row ``new_order[i]``; (B',) row numbers.
+        """Set row i of the decoding state to row ``new_order[i]``; ``new_order`` is (B',).
 
         Keys stay shared while their rows stay together, as in fairseq's search. ``plans`` caches
-        what was found out about this order, for further modules.
+        the rows to keep, for other modules with the same order.
         """
         cache = self._get_input_buffer(incremental_state)
         if cache.get("prev_key") is None:
             return incremental_state
-        # Without "fold" if set through fairseq's _set_input_buffer.
+        # A cache that was set through fairseq's _set_input_buffer has no "fold".
         shape = cache.get("fold", 1), cache["prev_key"].size(0)
         plans = {} if plans is None else plans
         if shape not in plans:
@@ -99,7 +99,7 @@ class CachedKeys:
 
 
 def _plan(new_order: Tensor, fold: int, rows: int) -> tuple[Tensor | None, int]:
-    """Return which stored rows to keep, None for all, and how many queries then share one."""
+    """Return the stored rows to keep (None: all), and how many queries then share a row."""
     source = new_order // fold  # which of the stored keys each row needs, (B',)
     if fold > 1:
         together = len(source) % fold == 0 and torch.equal(
@@ -113,7 +113,7 @@ def _plan(new_order: Tensor, fold: int, rows: int) -> tuple[Tensor | None, int]:
 
 
 class LayerAttended(NamedTuple):
-    """The result of an attention module of a model: that of ``Attended``, and first values."""
+    """The result of a model's attention module: the fields of ``Attended``, and first values."""
 
     output: Tensor  # (B, T, C)
     states: HeadStates  # the wanted fields, without masks
@@ -122,7 +122,7 @@ class LayerAttended(NamedTuple):
 
 
 class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
-    """Attention that shows its heads, with stock parameter names; called batch first.
+    """fairseq's attention, batch first, that returns head states. Same parameter names.
 
     Args:
         embed_dim: model width C.
@@ -132,19 +132,19 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         self_attention: queries, keys and values come from one tensor.
         encoder_decoder_attention: keys come from the encoder and may be cached.
         aggregation: see ``OpenHeads.open_heads``, like the next three.
-        cascade: None for none.
+        cascade: a ``LogitMap``, or None.
         carry_logits: return the logits for the next layer.
         drophead: module that drops heads in training.
         projections: see ``OpenHeads.open_heads``, like the last.
         carry_values: return the values of layer 1 for the next layer.
-        pruned: heads that the module lacks, from 1; at least one is left.
-        head_axes: parameters of the parts above that have a dimension of heads, and which.
-        tied_by: the method, as option and name, for which no head can be removed.
+        pruned: numbers, from 1, of the heads that are removed; at least one head is left.
+        head_axes: name of a parameter of the parts above -> its dimension of heads.
+        tied_by: option and name of the method that forbids removing heads, or None.
 
     Attributes:
-        all_heads: number of heads with the pruned ones.
-        kept_heads: the heads that are left, from 1; ``num_heads`` is their number.
-        head_axes: every parameter with a dimension of heads, and which it is.
+        all_heads: number of heads, including the pruned ones.
+        kept_heads: numbers, from 1, of the heads that are left; ``num_heads`` counts them.
+        head_axes: name of every parameter with a dimension of heads -> that dimension.
     """
 
     def __init__(
@@ -224,11 +224,11 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         if self.projections is not None:
             q = self.projections.queries(q)
         if joint is not None:
-            k, v, handed_on = self.map_projections(*joint[1:], first_values)
+            k, v, carried = self.map_projections(*joint[1:], first_values)
         elif incremental_state is None:
-            k, v, handed_on = self.project_keys(query if self.self_attention else key, first_values)
+            k, v, carried = self.project_keys(query if self.self_attention else key, first_values)
         else:
-            k, v, key_padding_mask, handed_on = self.cached_keys(
+            k, v, key_padding_mask, carried = self.cached_keys(
                 query, key, key_padding_mask, incremental_state, static_kv, first_values
             )
         if key_padding_mask is not None and bias is None and not causal:
@@ -246,7 +246,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             wanted=wanted,
             layer_input=query,
         )
-        return LayerAttended(*attended, handed_on)
+        return LayerAttended(*attended, carried)
 
     def project_keys(
         self, key: Tensor, first_values: Tensor | None
@@ -256,19 +256,19 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         return self.map_projections(k, v, first_values)
 
     def _project_jointly(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Return queries, keys and values (B, H, L, D) by one product, or None if three are better.
+        """Return queries, keys and values (B, H, L, D) by one product; None if three are better.
 
-        One product starts half as many operations, and keeps a copy of the weights until the
+        One matrix product launches half as many kernels, and keeps a copy of the weights until the
         backward pass. Rounding differs.
         """
         parts = (self.q_proj, self.k_proj, self.v_proj)
         if not (self.self_attention and self.training and launches_cost(x.device)):
             return None
         if any(type(p) is not nn.Linear or p._forward_hooks or p._forward_pre_hooks for p in parts):
-            return None  # quantised, or watched by somebody
+            return None  # quantised, or with hooks
         weight, bias = (torch.cat([getattr(p, name) for p in parts]) for name in ("weight", "bias"))
         joint = F.linear(x, weight, bias).unflatten(-1, (3, self.num_heads, -1))
         if self.cascade is None:
             return tuple(x.transpose(1, 2) for x in joint.unbind(2))
-        # Matrix products would copy each.
+        # Made contiguous once; otherwise each matrix product would copy its operand.
         return joint.permute(2, 0, 3, 1, 4).contiguous().unbind()  # of (3, B, H, L, D)

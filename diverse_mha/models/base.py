@@ -1,4 +1,4 @@
-"""Base of all models: output projection for fused losses, and warm starts.
+"""Base classes of all models: output projection for fused losses, and warm starts.
 
 A stock checkpoint lacks the cascades of ``transformer_coda`` and the routings of
 ``transformer_routing``. With ``--finetune-from-model`` such parts keep their initial values.
@@ -23,18 +23,18 @@ logger = logging.getLogger(__name__)
 
 
 class StartsWarm:
-    """Mixed into models, before fairseq's: takes checkpoints that lack parts of ours."""
+    """Mixin, before fairseq's model: loads checkpoints that lack parts of our methods."""
 
     @property
     def method_options(self) -> tuple[str, ...]:
-        """Options that a run keeps from its first start to its last; a plugin's too."""
+        """Options, a plugin's included, that must not change when a run is resumed."""
         return tuple(f.name for f in seam_options())
 
     @contextmanager
     def loading(self, path: str, warm: bool) -> Iterator[None]:
-        """Load a checkpoint of another architecture, or say in one line why it does not fit.
+        """Context manager: if a checkpoint is loaded that does not fit, report why in one line.
 
-        If ``warm``, parts that it lacks keep their initial values; the log names them.
+        If ``warm``, parts that the checkpoint lacks keep their initial values; the log names them.
         """
         given: dict[str, Tensor] = {}
 
@@ -42,7 +42,7 @@ class StartsWarm:
             filled = fill(model, state) if warm else []
             if filled:
                 said = ", ".join(filled)
-                logger.info("warm start from %s: new, at their initial values: %s", path, said)
+                logger.info("warm start from %s: parts at their initial values: %s", path, said)
             given.update(state)
 
         hook = self.register_load_state_dict_pre_hook(complete)
@@ -56,19 +56,18 @@ class StartsWarm:
                 raise
             cure = "give the architecture, sizes and dictionaries that it was trained with"
             if fill(self, given) and not misfit(self, given):
-                cure = f"give it by {FINETUNE} to begin with those missing at their initial values"
-            raise UserError(
-                f"{path}: does not fit the model: of its parameters {why}; {cure}"
-            ) from error
+                cure = f"give it with {FINETUNE} to start missing ones from their initial values"
+            raise UserError(f"{path}: does not fit the model: parameters {why}; {cure}") from error
         finally:
             hook.remove()
 
 
 def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
-    """Complete ``state`` in place with the present parameters of parts that it lacks.
+    """Add to ``state``, in place, the model's present parameters of parts that it lacks.
 
-    A part is what a method puts into an attention module. One in place of the output projection
-    removes that projection from ``state``. A part that ``state`` has in part is not touched.
+    A part is a module that a method puts into an attention module. If it replaces the output
+    projection, that projection is removed from ``state``. Parts of which ``state`` has some
+    parameters are not completed.
 
     Returns:
         The names of the completed parts.
@@ -88,7 +87,7 @@ def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
 
 
 def misfit(model: nn.Module, parameters: Mapping[str, Tensor]) -> str:
-    """Say how parameters differ from a model's, with an example of each; empty if they fit."""
+    """Describe how parameters differ from a model's, with examples; empty if they fit."""
     own = model.state_dict()
     groups = {
         "missing": own.keys() - parameters.keys(),
@@ -111,7 +110,7 @@ def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 class DiverseModel(StartsWarm):
-    """Number of heads and of updates done; comes before fairseq's among the bases.
+    """Mixin, before fairseq's model: numbers of heads, and the number of updates done.
 
     fairseq tells models, not criterions, the number of updates in every training step and when a
     checkpoint is loaded.
@@ -129,7 +128,7 @@ class DiverseModel(StartsWarm):
 
     @property
     def heads(self) -> dict[str, int]:
-        """Number of heads of each attention in the model, with pruned ones."""
+        """Number of heads, including pruned ones, of each component of the model."""
         stacks = {component: getattr(self, side, None) for component, side in SIDES.items()}
         return {
             component: getattr(stack.cfg, SIDES[component]).attention_heads
@@ -139,7 +138,7 @@ class DiverseModel(StartsWarm):
 
     @property
     def kept_heads(self) -> dict[str, list[tuple[int, ...]]]:
-        """The heads that are left, from 1, by component and layer."""
+        """Numbers, from 1, of the heads that are left, by component and layer."""
         return {
             component: [
                 getattr(layer, ATTENTIONS[component]).kept_heads
@@ -150,12 +149,12 @@ class DiverseModel(StartsWarm):
 
 
 class OutputWeight:
-    """A base of models whose output projection a loss may apply."""
+    """Mixin of models whose output projection a loss may apply."""
 
     def output_weight(self) -> Tensor | None:
         """Return the output projection's weight (V, C), or None if it is not a plain one.
 
-        Of an adaptive softmax it is the weight of the frequent words and, below them, of the bands.
+        For an adaptive softmax, the head's weight: frequent words, then one row per cluster.
         """
         softmax = self.decoder.adaptive_softmax
         if softmax is not None:
@@ -179,7 +178,7 @@ def _plain_weight(linear: nn.Module) -> Tensor | None:
     tied = type(linear) is TiedLinear and not linear.transpose
     if not tied and (type(linear) is not nn.Linear or linear.bias is not None):
         return None
-    # Pruning and weight norm compute the weight in a call.
+    # Pruning and weight norm compute the weight at each call.
     if _hooked(linear) or "weight" not in linear._parameters:
         return None
     return linear.weight

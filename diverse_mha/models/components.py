@@ -1,4 +1,4 @@
-"""The replaceable parts of each attention module, by component and layer; refused options.
+"""The replaceable parts of each attention module, by component and layer; checks of options.
 
 Every check takes a namespace with fairseq's flat option names, before anything is built.
 """
@@ -16,9 +16,9 @@ from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SEAMS
 from diverse_mha.models.pruned_heads import Pruned, read_pruned
 
-# By component, the stack whose width, heads and number of layers it has.
+# Component -> the stack that sets its width, heads and number of layers.
 SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
-# By component, the name of its attention modules in a layer.
+# Component -> name of its attention module in a layer.
 ATTENTIONS = {"encoder": "self_attn", "cross": "encoder_attn", "decoder": "self_attn"}
 
 
@@ -27,8 +27,8 @@ class Seams:
     """The parts of a model's attention modules, read from its options.
 
     Attributes:
-        aggregation: the method of the layers below.
-        layers: layer numbers, from 1, by component.
+        aggregation: the method of merging heads, used in ``layers``.
+        layers: numbers, from 1, of the layers that use it, by component.
         logits: the method on the logits.
         logits_on: the components whose layers have it.
         projections: the method on queries, keys and values.
@@ -103,13 +103,13 @@ class Seams:
             if part.method.carries and max(counts[c] for c in on) < 2:
                 among = "" if on == components else f" of {flag(seam.name)}-on {','.join(on)}"
                 raise UserError(
-                    f"{flag(seam.name)} {part.method.name}: leads from layer to layer, and no "
-                    f"attention{among} has two; give more layers, or leave it out"
+                    f"{flag(seam.name)} {part.method.name}: needs a component{among} with at least "
+                    "two layers; give more layers, or leave it out"
                 )
         return seams
 
     def _methods(self, component: str, number: int) -> Iterator[tuple[str, Seam, Selection]]:
-        """Yield what acts on a module: the module's part, the seam and its selection."""
+        """Yield for each method of a module: the part's name, the seam and its selection."""
         if number in self.layers[component]:
             yield "aggregation", AGGREGATION, self.aggregation
         if component in self.logits_on:
@@ -184,7 +184,8 @@ def _read_on(
 ) -> tuple[str, ...]:
     """Return the components in which a seam's method acts.
 
-    Refused are components that the model lacks, and a choice without effect.
+    Raises:
+        UserError: for components that the model lacks, or an option without effect.
     """
     option = f"{seam.name}_on"
     value = getattr(args, option, None)
@@ -201,13 +202,13 @@ def _read_on(
 
 
 def _check_layers(args, aggregation: Selection, layers, components: tuple[str, ...]) -> list[str]:
-    """Return the components with an aggregation; refuse a method without layers, or the reverse."""
+    """Return the components with an aggregation; refuse a method without layers and vice versa."""
     chosen = [component for component, numbers in layers.items() if numbers]
     name, default = aggregation.method.name, AGGREGATION.default
     others = [other for other in AGGREGATION.names if other != default]
     if name == default and chosen:
         where = _layers_option(chosen[0])
-        raise UserError(  # the layers may be the architecture's
+        raise UserError(  # the architecture may have set the layers
             f"{flag(where)} {getattr(args, where)} has no effect with {flag(AGGREGATION.name)} "
             f"{default}; choose {' or '.join(others)}, or give {flag(where)} none"
         )
@@ -219,7 +220,7 @@ def _check_layers(args, aggregation: Selection, layers, components: tuple[str, .
     return chosen
 
 
-# Stock options that our forward passes do not follow, all off if empty, 0 or False.
+# Stock options that our forward passes do not implement; empty, 0 or False switches each off.
 _UNSUPPORTED = {
     "quantisation noise is": "quant_noise_pq quant_noise_scalar",
     "merged cross and self attention is": "cross_self_attention",
@@ -230,7 +231,7 @@ _UNSUPPORTED = {
     "NormFormer scaling is": "scale_attn scale_fc scale_heads scale_resids",
     "a model of characters is": "character_embeddings",
 }
-# Options by which a translation's output shares the table of its input.
+# Options with which the output projection of a translation model shares the input embeddings.
 _TIED = ("share_all_embeddings", "share_decoder_input_output_embed")
 
 
@@ -268,7 +269,7 @@ def check_embeddings(args, joined: bool) -> None:
         if getattr(args, name, False):
             raise UserError(f"{flag(name)} has no effect on translation; leave it out")
     width = args.decoder_embed_dim
-    why = {"decoder_input_dim": "is of language models, and has no effect on translation"}
+    why = {"decoder_input_dim": "is for language models, and has no effect on translation"}
     for name in _TIED:
         if getattr(args, name, False):
             why["decoder_output_dim"] = f"does not go with {flag(name)}"
@@ -276,7 +277,7 @@ def check_embeddings(args, joined: bool) -> None:
         value = getattr(args, name, None)
         if value not in (None, width):
             raise UserError(
-                f"{flag(name)} {value}: {reason}; leave it out, and the embeddings are as wide as "
+                f"{flag(name)} {value}: {reason}; leave it out, which sets it to "
                 f"--decoder-embed-dim {width}"
             )
 
@@ -293,6 +294,6 @@ def check_cutoffs(args, words: int) -> None:
             cutoffs = []
         if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1 or cutoffs[-1] > words:
             raise UserError(
-                f"{flag(name)} {value}: give rising numbers from 1 to {words}, the size of the "
+                f"{flag(name)} {value}: give increasing numbers from 1 to {words}, the size of the "
                 "dictionary, separated by commas"
             )

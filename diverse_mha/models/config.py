@@ -3,7 +3,7 @@
 The command line does not read fairseq's nested ``TransformerConfig``. Its fields are flattened here
 into one dataclass that Hydra and the command line understand. A shape is a table of options that
 differ from the defaults, named by the suffix of an architecture (``transformer_disagree`` +
-``_iwslt_de_en``). Where fairseq has an architecture of that suffix, its function defines the shape.
+``_iwslt_de_en``). If fairseq has an architecture of that suffix, its function defines the shape.
 """
 
 import sys
@@ -32,7 +32,7 @@ from fairseq.models.transformer.transformer_config import (
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from omegaconf import OmegaConf
 
-from diverse_mha import methods  # noqa: F401  registers what the seams can be
+from diverse_mha import methods  # noqa: F401  registers the methods of the seams
 from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS, PROJECTIONS
 from diverse_mha.common.typed import register_options, with_options
 from diverse_mha.models.pruned_heads import PrunedOptions
@@ -43,7 +43,7 @@ _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise":
 
 def _flat_field(name: str, source) -> tuple:
     kind, default = source.type, source.default
-    if isinstance(default, str) and default.startswith("${"):  # decoder input and output width
+    if isinstance(default, str) and default.startswith("${"):  # interpolated: decoder's in/out dim
         kind, default = Optional[int], None
     if name.endswith("layers_to_keep"):  # typed as a list, read as "0,2,4"
         kind = Optional[str]
@@ -99,7 +99,7 @@ class LanguageModelConfig(SeamConfig, TransformerLanguageModelConfig):
 
 
 def to_namespace(cfg) -> Namespace:
-    """Turn the argument of ``build_model`` into the flat namespace from which fairseq builds.
+    """Turn the argument of ``build_model`` into the flat namespace that fairseq builds from.
 
     Options without a value are left out, so that fairseq's own fallbacks apply.
     """
@@ -109,7 +109,7 @@ def to_namespace(cfg) -> Namespace:
         options = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     elif is_dataclass(cfg):
         options = {f.name: getattr(cfg, f.name) for f in fields(cfg)}
-        # References to a configuration that does not exist here.
+        # Leave out interpolations, whose configuration does not exist here.
         options = {k: v for k, v in options.items() if not str(v).startswith("${")}
     else:
         options = dict(cfg)
@@ -117,7 +117,7 @@ def to_namespace(cfg) -> Namespace:
 
 
 def one_side(side: str, **shape: int) -> dict:
-    """Return the options that give the ``encoder`` or ``decoder`` a shape."""
+    """Return the options that set the shape of one side, ``encoder`` or ``decoder``."""
     return {f"{side}_{name}": value for name, value in shape.items()}
 
 
@@ -151,7 +151,7 @@ LANGUAGE_MODEL_SHAPES = {
     "_ptb": _language_model(embed_dim=256, ffn_embed_dim=1024, layers=2, attention_heads=4),
 }
 
-# Defaults of the families; any of them takes any option.
+# Family of architectures -> its own defaults; every family takes every option.
 FAMILIES = {
     "disagree": {},
     # "Aggregation" of Li et al. 2021: EM routing in the first two encoder layers.
@@ -166,13 +166,13 @@ LANGUAGE_MODEL_FAMILIES = {
 
 
 def with_defaults(config: type, name: str, defaults: dict) -> type:
-    """Derive a dataclass with some other defaults."""
+    """Derive a dataclass with some defaults changed."""
     known = {f.name: f for f in fields(config)}
     changed = [
         (option, known[option].type, field(default=value, metadata=dict(known[option].metadata)))
         for option, value in defaults.items()
     ]
-    # Without comparison and repr, which take half of the time and nobody uses.
+    # Without comparison and repr, which nobody uses and which take half of the time.
     return make_dataclass(
         name,
         changed,
@@ -213,7 +213,7 @@ def register_family(
         cls = type(class_name, (model,), {**own, "__module__": model.__module__})
         setattr(sys.modules[model.__module__], class_name, cls)  # for pickle
         arch = name + suffix
-        # Without the dataclass, as fairseq would build its node for Hydra at once.
+        # Register without the dataclass, for which fairseq would build a Hydra node at once.
         _REGISTERED[arch] = register_model(arch)(cls)
         register_options("model", MODEL_DATACLASS_REGISTRY, arch, cls, config)
         complete = partial(_complete, model=cls, stock=stocks.get(suffix))
@@ -230,7 +230,7 @@ _REGISTERED: dict[str, type] = {}
 
 
 def _grow() -> None:
-    """Add the options of a later method to every architecture."""
+    """Add the options of a newly registered method to every architecture."""
     for name, cls in _REGISTERED.items():
         cls.declared = with_options(cls.declared, seam_options())
         cls.config = with_options(cls.config, seam_options())
@@ -242,7 +242,7 @@ for _seam in SEAMS:
 
 
 def _shape_of(stock: Callable[[Namespace], None], config: type) -> dict:
-    """Return what one of fairseq's architecture functions sets other than ``config``."""
+    """Return the options that a fairseq architecture sets to other values than ``config``."""
     args = Namespace()
     _apply(stock, args, config)
     defaults = {f.name: f.default for f in fields(config)}
@@ -260,7 +260,7 @@ def _apply(stock: Callable[[Namespace], None], args: Namespace, config: type) ->
 
 
 def _complete(args: Namespace, *, model: type, stock: Callable[[Namespace], None] | None) -> None:
-    """Fill in what the command line leaves out; fairseq's parser calls it."""
+    """Set the options that the command line leaves out; called by fairseq's parser."""
     config = model.config
     if stock is not None:
         _apply(stock, args, config)
@@ -272,4 +272,4 @@ def _complete(args: Namespace, *, model: type, stock: Callable[[Namespace], None
         if getattr(args, width, 0) is None:
             setattr(args, width, args.decoder_embed_dim)
     if getattr(args, "bf16", False):
-        args.tpu = False  # --bf16 means a TPU to fairseq's parser
+        args.tpu = False  # fairseq's parser takes --bf16 to mean a TPU

@@ -14,7 +14,7 @@ from diverse_mha.models.layers import WIDTH, DiverseDecoderLayer, wrap_layer
 
 
 class _Masks(NamedTuple):
-    """Masks of padding and order, made once per batch."""
+    """Padding and causal masks, made once per batch."""
 
     own_padding: Tensor | None  # (B, T) bool, True = padding
     self_bias: Tensor | None
@@ -33,7 +33,7 @@ class DiverseDecoder(TransformerDecoderBase):
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
         self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
         self.crossing = not no_encoder_attn
-        # Attention then adds a mask in every layer.
+        # If logits are carried, every layer adds the causal mask, so it is made once per batch.
         self._carries = seams.logits.method.carries and "decoder" in seams.logits_on
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn=no_encoder_attn)
 
@@ -101,7 +101,7 @@ class DiverseDecoder(TransformerDecoderBase):
     def reorder_incremental_state_scripting(
         self, incremental_state: dict, new_order: Tensor
     ) -> None:
-        """Reorder the decoding state; all layers share what was found out about the order."""
+        """Reorder the decoding state; all layers share the plans for this order."""
         plans = {}
         for module in self.modules():
             if isinstance(module, CachedKeys):
@@ -118,7 +118,7 @@ class DiverseDecoder(TransformerDecoderBase):
         alignment_heads: int | None = None,
         return_head_states: Wanted = (),
     ) -> tuple[Tensor, dict]:
-        """Do what ``forward`` does, up to the features (B, T, C)."""
+        """Do the same as ``forward``, up to the features (B, T, C)."""
         source = None
         if encoder_out is not None and encoder_out["encoder_out"]:
             source = encoder_out["encoder_out"][0].transpose(0, 1)  # (B, S, C)
@@ -196,7 +196,7 @@ class DiverseDecoder(TransformerDecoderBase):
         self,
         tokens: Tensor,
         encoder_out: dict[str, list] | None,
-        decoding: bool,  # where the state keeps the padding of all steps
+        decoding: bool,  # True: the decoding state keeps the padding of all steps
         dtype: torch.dtype,
     ) -> _Masks:
         padding = tokens.eq(self.padding_idx)  # (B, T)
@@ -204,7 +204,7 @@ class DiverseDecoder(TransformerDecoderBase):
         if encoder_out is not None and encoder_out["encoder_padding_mask"]:
             cross_padding = encoder_out["encoder_padding_mask"][0]
         masks = (padding, padding[:, 0], padding if cross_padding is None else cross_padding)
-        # Together, as a GPU makes the program wait for each.
+        # In one transfer, because the host waits for a GPU at each.
         padded, padded_left, padded_across = torch.stack([mask.any() for mask in masks]).tolist()
         own_padding = padding if padded else None
         if not padded_across:

@@ -80,13 +80,13 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
 
 
 def _check_adaptive(args) -> None:
-    """Refuse contradictory options of the tables of words."""
+    """Raise :class:`UserError` for contradictory options of the embeddings."""
     if args.adaptive_input and getattr(args, "adaptive_input_cutoff", None) is None:
         raise UserError("--adaptive-input needs --adaptive-input-cutoff; give that, too")
     sharing = "--share-decoder-input-output-embed"
     if args.share_decoder_input_output_embed and not getattr(args, "adaptive_softmax_cutoff", None):
         if args.adaptive_input:
-            raise UserError(f"{sharing}: not together with --adaptive-input; leave one out")
+            raise UserError(f"{sharing}: contradicts --adaptive-input; leave one out")
         if args.decoder_input_dim != args.decoder_output_dim:
             raise UserError(
                 f"{sharing} needs --decoder-input-dim {args.decoder_input_dim} to equal "

@@ -1,8 +1,8 @@
 """Encoder and decoder layers, batch first, that return the states of their heads.
 
 Constructors are fairseq's, so parameter names, shapes and initial values are stock; the forward
-passes are ours. A layer returns a flat tuple of tensors and None, as fairseq's activation
-checkpointing carries gradients only through those. The stack rebuilds ``HeadStates`` from its six
+passes are ours. A layer returns a flat tuple of tensors and None, because fairseq's activation
+checkpointing passes gradients only through those. The stack rebuilds ``HeadStates`` from its six
 tensors.
 """
 
@@ -28,19 +28,19 @@ WIDTH = len(STATE_NAMES)
 def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
     """Apply activation checkpointing and FSDP to a layer, as the options say."""
     if cfg.checkpoint_activations:
-        layer.forward = partial(_in_precision, layer.forward)
+        layer.forward = partial(_with_autocast, layer.forward)
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-        layer.forward = partial(_say_precision, layer.forward)
+        layer.forward = partial(_record_autocast, layer.forward)
     # A checkpointed layer is always wrapped by FSDP, whatever its size.
     smallest = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
     return fsdp_wrap(layer, min_num_params=smallest)
 
 
-def _say_precision(forward: Callable, x: Tensor, *args, **options):
-    """Run a checkpointed layer, and note its autocast.
+def _record_autocast(forward: Callable, x: Tensor, *args, **options):
+    """Run a checkpointed layer; record the autocast settings for its recomputation.
 
-    fairseq runs it again in the backward pass without autocast, where another kernel may attend and
-    drop other weights.
+    In the backward pass fairseq recomputes the layer without autocast. Another attention kernel
+    might then run, and drop other weights.
     """
     device = x.device.type
     if torch.is_autocast_enabled(device):
@@ -48,7 +48,7 @@ def _say_precision(forward: Callable, x: Tensor, *args, **options):
     return forward(x, *args, **options)
 
 
-def _in_precision(forward: Callable, *args, autocast: tuple | None = None, **options):
+def _with_autocast(forward: Callable, *args, autocast: tuple | None = None, **options):
     if autocast is None:
         return forward(*args, **options)
     with torch.autocast(*autocast):
@@ -56,7 +56,7 @@ def _in_precision(forward: Callable, *args, autocast: tuple | None = None, **opt
 
 
 class _Layer:
-    """Parts of both kinds of layers; comes before fairseq's among the bases."""
+    """Mixin of encoder and decoder layers; list it before fairseq's class."""
 
     def build_attention(self, component: str, embed_dim: int, cfg, **options) -> DiverseAttention:
         """Build an attention module of the layer."""
@@ -67,7 +67,7 @@ class _Layer:
     def attend(
         self, norm: nn.Module, attention: DiverseAttention, x: Tensor, source=None, **options
     ) -> tuple[Tensor, LayerAttended]:
-        """Return x plus attention to ``source`` (or x), and what attention returned."""
+        """Return x plus attention to ``source`` (or x), and the attention's result."""
         query = norm(x) if self.normalize_before else x
         attended = attention(query, query if source is None else source, **options)
         x = x + self.dropout_module(attended.output)

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import option, split_list
 
-#: Parameters of fairseq's attention with a dimension of H * D rows, and that dimension.
+#: Name of a parameter of fairseq's attention -> its dimension of H * D elements.
 HEAD_AXES = {
     **{f"{x}_proj.{kind}": 0 for x in "qkv" for kind in ("weight", "bias")},
     "out_proj.weight": 1,
 }
-#: Pruned heads, from 1, by component and layer.
+#: (component, layer) -> pruned heads; layers and heads are numbered from 1.
 Pruned = dict[tuple[str, int], tuple[int, ...]]
 
 
@@ -59,7 +59,7 @@ def read_pruned(value: str | None, shapes: Mapping[str, tuple[int, int]]) -> Pru
             if not (1 <= layer <= layers and 1 <= head <= most):
                 raise UserError(
                     f"--pruned-heads {part}: the {component} has no head {text!r}; it has {layers} "
-                    f"layers of {most}; give LAYER.HEAD such as 1.1"
+                    f"layers of {most} heads; give LAYER.HEAD such as 1.1"
                 )
             found[component, layer].add(head)
             if len(found[component, layer]) == most:
@@ -78,7 +78,7 @@ def pruned_text(pruned: Iterable[tuple[str, int, int]]) -> str:
 
 
 def keep_heads(parameter: Tensor, axis: int, kept: tuple[int, ...], total: int) -> Tensor:
-    """Return a parameter with the ``kept`` heads (from 1) of ``total`` along a dimension."""
+    """Return a parameter's part for the ``kept`` heads (from 1) of ``total`` along ``axis``."""
     numbers = torch.tensor(kept, device=parameter.device) - 1
     return (
         parameter.unflatten(axis, (total, -1)).index_select(axis, numbers).flatten(axis, axis + 1)
@@ -95,9 +95,9 @@ def spread_heads(parameter: Tensor, axis: int, kept: tuple[int, ...], total: int
 
 
 def shrink(module: nn.Module, axes: Mapping[str, int], kept: tuple[int, ...], total: int) -> None:
-    """Keep some heads of a new attention module: replace its parameters by the smaller ones.
+    """Keep only the ``kept`` heads of a new attention module, in place: shrink its parameters.
 
-    ``axes`` names the parameters, and in each the dimension of the heads.
+    ``axes`` maps names of parameters to their dimension of heads; ``total`` is the number of heads.
     """
     for name, axis in axes.items():
         owner = module.get_submodule(name.rpartition(".")[0])
@@ -113,7 +113,7 @@ def fill_pruned(parameters: dict[str, Tensor], pruned: Pruned, options: Mapping)
     """Return a stock model's parameters with zeros for its pruned heads.
 
     Args:
-        parameters: by fairseq's names.
+        parameters: the model's parameters, by fairseq's names.
         pruned: the heads without parameters.
         options: fairseq's options of the model.
     """

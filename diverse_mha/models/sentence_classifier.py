@@ -47,7 +47,7 @@ class MeanPooling(nn.Module):
 
 
 class QueryPooling(nn.Module):
-    """Attention of trainable queries to the real positions, one vector a query.
+    """Attention of trainable queries to the real positions, one vector per query.
 
     a_k = softmax over s of q_k . x_s / sqrt(C); vector k = sum_s a_ks x_s; the vectors are
     concatenated. Li et al. 2021, section 4.3, take two queries ("two trainable queries to obtain
@@ -61,7 +61,7 @@ class QueryPooling(nn.Module):
     def __init__(self, embed_dim: int, queries: int):
         super().__init__()
         self.output_dim = queries * embed_dim
-        # Queries as long as layer-normalised positions: first weights are neither even nor sharp.
+        # As long as layer-normalised positions: initial weights are neither uniform nor one-hot.
         self.queries = nn.Parameter(torch.randn(queries, embed_dim))  # (K, C)
 
     def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class QueryPooling(nn.Module):
         Padding (B, S), True = padding, is left out; a sentence of padding alone gives its mean.
         """
         scores = x @ self.queries.t() / math.sqrt(x.size(-1))  # (B, S, K)
-        # Finite, for rows of padding alone.
+        # A finite number, so that a row of padding alone gets no NaN.
         scores = scores.float().masked_fill(padding_mask.unsqueeze(-1), -1e4)
         weights = scores.softmax(dim=1).type_as(x)  # (B, S, K)
         return (weights.transpose(1, 2) @ x).flatten(1)  # (B, K, C) to (B, K * C)
@@ -147,7 +147,7 @@ _WORTH = 0.1  # share of the positions that a second pass must save
 
 
 class SentenceClassifier(DiverseModel, FairseqEncoderModel):
-    """Encoder, pooling to one vector a sentence, feed-forward classifier.
+    """Encoder, pooling to one vector per sentence, feed-forward classifier.
 
     All sentences are encoded separately, in one batch, and the vectors of an example are
     concatenated (Li et al. 2021, sections 4.2 and 4.3). An example has 1 or 2 ``sentences``.
@@ -180,7 +180,7 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
             pooling = QueryPooling(width, given.pooling_queries)
         else:
             idle = [f for f in fields(ClassifierOptions) if f.name == "pooling_queries"]
-            refuse_idle(args, idle, "with --pooling mean; it goes with queries")
+            refuse_idle(args, idle, "with --pooling mean; use it with --pooling queries")
             pooling = MeanPooling(width)
         classifier = feed_forward(
             task.sentences * pooling.output_dim,
@@ -212,7 +212,7 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
         """
         names = wanted_of(check_state_names(return_head_states), "encoder")
         extra = {}
-        if names:  # states must be those of one batch
+        if names:  # head states must come from one batch
             vectors, extra["head_states"] = self._encode(src_tokens, names)
         else:
             vectors = self._vectors(src_tokens)

@@ -1,8 +1,8 @@
-"""Our checkpoint in stock fairseq's form: for ``export``, and for CTranslate2's converter.
+"""Converts our checkpoint to stock fairseq's form, for ``export`` and CTranslate2's converter.
 
 Parameters already have fairseq's names; a linear method is multiplied into the projections. Pruned
-heads that a model lacks become zeros, as fairseq has one number of heads. The configuration becomes
-fairseq's model and task, with all of fairseq's options and none of ours.
+heads become zeros, because fairseq has the same number of heads in every layer. The configuration
+becomes fairseq's model and task, with all of fairseq's options and none of ours.
 """
 
 import re
@@ -38,15 +38,16 @@ _SHARING = ("share_all_embeddings", "share_decoder_input_output_embed")
 def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict], None]]]:
     """Return the flat options of stock fairseq's model and task, with ``_name``, and the folds.
 
-    A fold turns an attention module's parameters into a stock module's; see ``Method``.
+    A fold is a function that turns an attention module's parameters into those of a stock module;
+    see ``Method.fold``.
     """
     name = str(getattr(cfg.model, "_name", None) or getattr(cfg.model, "arch", None))
     model_class = MODEL_REGISTRY.get(name, object)
     stock = next((names for model, names in STOCK.items() if issubclass(model_class, model)), None)
     if stock is None:
         raise UserError(
-            f"{path}: a model of architecture {name!r}; exported are translation and language "
-            "models of this package"
+            f"{path}: architecture {name!r} cannot be exported; only translation and language "
+            "models of this package can"
         )
     try:
         merged = merge_with_parent(MODEL_DATACLASS_REGISTRY[name](), cfg.model, True)

@@ -43,7 +43,7 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
         check_cutoffs(args, len(task.target_dictionary))
         crossing = not args.no_cross_attention
         components = tuple(c for c in SIDES if crossing or c != "cross")
-        args.seams = Seams.from_options(args, components)  # fairseq hands args on to the rest
+        args.seams = Seams.from_options(args, components)  # for build_encoder and build_decoder
         return super().build_model(args, task)
 
     @classmethod
@@ -106,7 +106,7 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
                 layer.encoder_attn.set_beam_size(beam_size)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Drop what stock fairseq 0.12.2 saves twice; called when a checkpoint is loaded."""
+        """Drop the copies that stock fairseq 0.12.2 saves; called when a checkpoint is loaded."""
         super().upgrade_state_dict_named(state_dict, name)
         own = self.state_dict().keys()
         for key in [k for k in state_dict if _FUSED_COPY.search(k) and k not in own]:

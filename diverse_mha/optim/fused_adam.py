@@ -1,4 +1,4 @@
-"""``--optimizer fused_adam``: fairseq's Adam in one call of torch's kernel for all parameters."""
+"""``--optimizer fused_adam``: fairseq's Adam, with one call of torch's fused kernel."""
 
 import math
 from collections import defaultdict
@@ -13,14 +13,14 @@ from torch.optim.adamw import adamw
 
 
 class FusedAdam(adam.Adam):
-    """fairseq's ``Adam`` by torch's fused kernel: same state, same results to rounding.
+    """fairseq's ``Adam`` with torch's fused kernel: same state, same results up to rounding.
 
     Parameters are float32 or float64; with ``--bf16`` and ``--fp16`` fairseq passes float32 copies.
     """
 
     @property
     def supports_memory_efficient_fp16(self) -> bool:
-        """False, as the kernel would keep averages in half precision, where fairseq has float32."""
+        """False: the kernel would keep moving averages in half precision, fairseq in float32."""
         return False
 
     @torch.no_grad()
@@ -28,7 +28,7 @@ class FusedAdam(adam.Adam):
         """Update all parameters that have a gradient; return the closure's loss, if any."""
         loss = None if closure is None else closure()
         for group in self.param_groups:
-            alike = defaultdict(list)
+            by_step = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     state = self.state[parameter]
@@ -37,9 +37,9 @@ class FusedAdam(adam.Adam):
                         state["exp_avg"] = torch.zeros_like(parameter)
                         state["exp_avg_sq"] = torch.zeros_like(parameter)
                     state["step"] += 1
-                    alike[state["step"], parameter.device, parameter.dtype].append(parameter)
+                    by_step[state["step"], parameter.device, parameter.dtype].append(parameter)
             beta1, beta2 = group["betas"]
-            for (step, device, _), parameters in alike.items():
+            for (step, device, _), parameters in by_step.items():
                 states = [self.state[parameter] for parameter in parameters]
                 adamw(
                     parameters,
@@ -74,7 +74,7 @@ class FusedAdamConfig(FairseqDataclass):
 class FairseqAdam(adam.FairseqAdam):
     """Named like fairseq's, because a checkpoint stores the name with the optimiser state."""
 
-    takes_all_at_once = True  # fairseq_fixes/speed.py
+    takes_all_at_once = True  # read by fairseq_fixes/speed.py
 
     def __init__(self, cfg: FusedAdamConfig, params):
         FairseqOptimizer.__init__(self, cfg)

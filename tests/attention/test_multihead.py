@@ -230,7 +230,7 @@ def test_plain_attention_can_be_traced_and_saved():
 def test_error_messages_contain_the_invalid_values():
     with pytest.raises(ValueError, match="num_heads 3 does not divide embed_dim 16"):
         MultiheadAttention(16, 3)
-    with pytest.raises(ValueError, match="is_causal=True says what attn_mask is"):
+    with pytest.raises(ValueError, match="is_causal=True is only a hint about attn_mask"):
         pair()[0](*inputs(), is_causal=True)
-    with pytest.raises(ValueError, match="previous_logits go with a cascade"):
+    with pytest.raises(ValueError, match="previous_logits needs a cascade"):
         pair()[0].attend(*inputs(), previous_logits=torch.zeros(B, H, T, S))

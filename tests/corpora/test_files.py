@@ -205,4 +205,4 @@ def test_archive_members_must_be_regular_files(tmp_path, kind):
             info.type, info.linkname = kind, "/etc/passwd"
             archive.addfile(info, io.BytesIO())
     said = call(tmp_path, "unpack", name, "text", refuses=True)
-    assert "a text in it is no plain file; not unpacked" in said
+    assert "a text in it is not a regular file; not unpacked" in said

@@ -88,7 +88,7 @@ def test_published_files_are_read_and_a_wrong_line_is_reported(tmp_path):
     assert {line[-1] for line in split(tmp_path / "out", "train")} == set("123")
     with gzip.open(tmp_path / "train2.gz", "at") as file:
         file.write("<\ta\t( not g )\n")
-    assert "(made by: pairs published --files=" in refused("logic", *words, cwd=tmp_path)
+    assert "(step pairs: --files=" in refused("logic", *words, cwd=tmp_path)
     said = refused("logic", *words, "--force", cwd=tmp_path)
     assert f"train2.gz:{len(pairs[2]) + 1}: unknown token 'g'; formulas have a b" in said
     (tmp_path / "train2.gz").write_bytes((tmp_path / "train3.gz").read_bytes()[:99])

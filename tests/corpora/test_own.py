@@ -71,10 +71,12 @@ def test_folders_contain_the_documented_files(text, tmp_path):
     assert made["pairs"] == {"train": 4, "valid": 6, "test": 6}
     kept = "4 of 6 train pairs kept; dropped: 1 with a ratio above 9, 1 empty"
     assert said[2].startswith(f"[3/5] filter: {kept}")
-    assert " (of 30 requested: no other pair occurs twice); different subwords: " in said[3]
+    assert " (30 requested, but no further pair occurs twice); different subwords: " in said[3]
     (text / "test.en").write_text("One six.\n" * 6)
     refusal = refused("own", *words, cwd=tmp_path)
-    assert "error: out holds another prepared corpus (made by: raw raw --files=other" in refusal
+    assert (
+        "out holds a corpus prepared from other files or options (step raw: --files=oth" in refusal
+    )
 
 
 def test_options_take_effect(text, tmp_path):
@@ -103,9 +105,9 @@ def test_lines_longer_than_a_model_reads_are_reported(text, tmp_path):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--source", "x/y"], "--source 'x/y' is no language's code; give one, as in de"),
+        (["--source", "x/y"], "--source 'x/y' is not a language code; give one such as de"),
         (["--subwords", "bpe"], "--subwords bpe needs tokens; add --tokeniser moses"),
-        (["--like", "x", "--lowercase"], "--lowercase: --like decides it; leave it out"),
+        (["--like", "x", "--lowercase"], "--lowercase: --like sets it already; leave it out"),
         (["--like", "x"], "--like x: not a prepared corpus; give a folder with bin/"),
         (["--max-ratio", "0.5"], "--max-ratio: 0.5 is not a number from 1 to 1000"),
         (["--merges", "9"], "cannot learn them: every character needs a piece; give 31 or more"),
@@ -160,7 +162,7 @@ def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
     )
     assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5
     (earlier / "bin/dict.de.txt").write_text("other 1\n")
-    assert "(made by: bin with_dictionaries --dict" in refused("own", *words, cwd=tmp_path)
+    assert "(step bin: --dict" in refused("own", *words, cwd=tmp_path)
 
 
 def test_gzipped_text_gives_the_same_corpus(text, tmp_path):
@@ -175,14 +177,14 @@ def test_gzipped_text_gives_the_same_corpus(text, tmp_path):
             )
             path.write_text("Eins\n" * 6)
             said = refused("own", *words, cwd=tmp_path)
-            assert "text has train.de and train.de.gz with other text; keep one of them" in said
+            assert "text has train.de and train.de.gz with different text; keep one of t" in said
         path.unlink()
     assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5
     run("own", *words, "--out", "again", cwd=tmp_path)
     assert digest(tmp_path / "again") == before
     (text / "train.de.gz").unlink()
     said = refused("own", *words, cwd=tmp_path)
-    assert "text has no train.de; put it there, plain or packed as train.de.gz" in said
+    assert "text has no train.de; put it there, plain or gzipped as train.de.gz" in said
 
 
 def test_other_languages_need_another_folder_or_force(text, tmp_path):

@@ -62,11 +62,10 @@ def test_another_finished_corpus_is_replaced_by_force_only(script, tmp_path):
             for path in (tmp_path / "out/one").iterdir():
                 path.unlink()
             (tmp_path / "out/one").rmdir()
-        for changed, made in (("--first", "one write"), ("--second", "two write")):
+        for changed, made in (("--first", "one"), ("--second", "two")):
             said = script(changed, "9", refuses=True)
-            assert said.startswith(
-                f"error: out holds another prepared corpus (made by: {made} --opt"
-            )
+            assert said.startswith("error: out holds a corpus prepared from other files or opt")
+            assert f" (step {made}: --opt" in said
             assert said.endswith("; give another --out, or --force to replace it\n")
     assert "(already done)" not in "".join(script()), "the same options give the same corpus"
     assert [line.endswith("(already done)") for line in script("--second=9", "--force")] == [1, 0]
@@ -116,7 +115,7 @@ def test_files_of_the_user_are_never_removed(script, tmp_path):
     mine.write_text("a second test set")
     assert "(already done)" in script()[1]
     said = script("--first=9", "--force", refuses=True)
-    assert "out/two/mine is there, but not from this command; move it away" in said
+    assert "out/two/mine exists, but was not made by this command; move it away" in said
     mine.unlink()
     (tmp_path / "out/two").rename(tmp_path / "elsewhere")
     (tmp_path / "out/two").symlink_to(tmp_path / "elsewhere")
@@ -166,6 +165,6 @@ def test_the_demo_corpus_keeps_its_bytes_and_repeats_only_changed_steps(tmp_path
     again = run("demo", *words, "--workers", "1", cwd=tmp_path).stdout
     assert again.count("(already done)") == 5
     said = refused("demo", *words, "--seed", "2", cwd=tmp_path)
-    assert "(made by: raw raw --version=2 --pairs=500 --seed=1)" in said
+    assert "(step raw: --version=2 --pairs=500 --seed=1)" in said
     said = run("demo", *words, "--merges=150", "--force", cwd=tmp_path).stdout.splitlines()
     assert [line.endswith("(already done)") for line in said[:5]] == [1, 1, 1, 0, 0]

@@ -31,11 +31,11 @@ BAD = {
         **OUTPUT,
         "disagreement_form": "square",
     },
-    "--disagreement-form paper,centred: paper goes with no other form": {
+    "--disagreement-form paper,centred: paper excludes all other forms": {
         **OUTPUT,
         "disagreement_form": "paper,centred",
     },
-    "--disagreement-form squared,off-diagonal: paper goes with no other form, and squared": {
+    "--disagreement-form squared,off-diagonal: paper excludes all other forms, and squared": {
         **OUTPUT,
         "disagreement_form": "squared,off-diagonal",
     },

@@ -292,7 +292,7 @@ def test_a_component_without_layers_adds_nothing(none):
 @pytest.mark.parametrize("options", [{}, {"disagreement": "output"}])
 def test_an_adaptive_softmax_needs_the_adaptive_loss(options):
     model = build_lm(**ADAPTIVE)
-    with pytest.raises(ValueError, match="--adaptive-softmax-cutoff: goes with --criterion adap"):
+    with pytest.raises(ValueError, match="--adaptive-softmax-cutoff: needs --criterion adaptive"):
         criterion("cross_entropy", **options).check_model(model)
     criterion("adaptive_loss", **options).check_model(model)
     with pytest.raises(ValueError, match="adaptive_loss_with_diversity: needs --adaptive-softmax"):

@@ -103,8 +103,8 @@ def test_newer_methods_keep_language_models_causal(case):
 
 
 REFUSED = {
-    "--projections value-residual: leads from layer to layer, and no attention of "
-    "--projections-on decoder has two": {
+    "--projections value-residual: needs a component of --projections-on decoder with at least "
+    "two layers": {
         "projections": "value-residual", "projections_on": "decoder", "decoder_layers": 1,
     },
     "--projections-on encoder: no effect without --projections; give a method": {

@@ -99,7 +99,7 @@ REFUSED = {
         "decoder_output_dim": 8,
     },
     "--adaptive-input needs --adaptive-input-cutoff": {"adaptive_input": True},
-    "--share-decoder-input-output-embed: not together with --adaptive-input": {
+    "--share-decoder-input-output-embed: contradicts --adaptive-input": {
         "adaptive_input": True,
         "adaptive_input_cutoff": "6,10",
         "share_decoder_input_output_embed": True,
@@ -108,13 +108,13 @@ REFUSED = {
         "decoder_input_dim": 24,
         "share_decoder_input_output_embed": True,
     },
-    "--adaptive-input-cutoff 6,100: give rising numbers from 1 to 16, the size of the": {
+    "--adaptive-input-cutoff 6,100: give increasing numbers from 1 to 16, the size of": {
         "adaptive_input": True,
         "adaptive_input_cutoff": "6,100",
     },
-    "--adaptive-softmax-cutoff 8,6: give rising": {"adaptive_softmax_cutoff": "8,6"},
-    "--adaptive-softmax-cutoff six: give rising": {"adaptive_softmax_cutoff": "six"},
-    "--logits mlp: leads from layer to layer, and no attention has two": {
+    "--adaptive-softmax-cutoff 8,6: give increasing": {"adaptive_softmax_cutoff": "8,6"},
+    "--adaptive-softmax-cutoff six: give increasing": {"adaptive_softmax_cutoff": "six"},
+    "--logits mlp: needs a component with at least two layers": {
         "decoder_layers": 1,
         "logits": "mlp",
     },

@@ -136,7 +136,7 @@ def test_a_recipe_accepts_the_option():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"pruned_heads": "encoder 3.1"}, "no head '3.1'; it has 2 layers of 4; give LAYER.HEAD"),
+        ({"pruned_heads": "encoder 3.1"}, "no head '3.1'; it has 2 layers of 4 heads; give LAYER"),
         ({"pruned_heads": f"encoder 1.{'9' * 5000}"}, "the encoder has no head"),
         ({"pruned_heads": "cross 1.5"}, "the cross has no head '1.5'"),
         ({"pruned_heads": "encoder 1"}, "the encoder has no head '1'"),

@@ -193,7 +193,7 @@ REFUSED = {
         "decoder_output_dim": 8,
         "share_all_embeddings": True,
     },
-    "--adaptive-softmax-cutoff 8,200: give rising numbers from 1 to": {
+    "--adaptive-softmax-cutoff 8,200: give increasing numbers from 1 to": {
         "adaptive_softmax_cutoff": "8,200"
     },
     "--adaptive-input has no effect on translation": {"adaptive_input": True},

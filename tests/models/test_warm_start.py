@@ -61,7 +61,7 @@ def test_stock_parameters_are_loaded_and_new_ones_keep_initial_values(name, capl
     with caplog.at_level(logging.INFO, "diverse_mha"):
         load(model, given)
     (line,) = caplog.messages
-    assert line == f"warm start from start.pt: new, at their initial values: {words}"
+    assert line == f"warm start from start.pt: parts at their initial values: {words}"
     new = r"\.cascade\." if "coda" in name else r"\.out_proj\.(hidden|votes|gate)"
     for key, value in model.state_dict().items():
         assert torch.equal(value, (initial if re.search(new, key) else given)[key]), key
@@ -88,7 +88,7 @@ def test_routing_may_be_in_more_layers_than_in_the_checkpoint():
 FC1 = "encoder.layers.1.fc1.weight"
 CASCADE = "decoder.layers.1.self_attn.cascade.network"
 REFUSED = {
-    "missing": (lambda s: s.pop(FC1), rf"of its parameters 1 missing \({FC1}\); give the arch"),
+    "missing": (lambda s: s.pop(FC1), rf"parameters 1 missing \({FC1}\); give the arch"),
     "shape": (
         lambda s: s.update({FC1: torch.zeros(3, 16)}),
         rf"1 of another shape \({FC1}\)",
@@ -119,7 +119,7 @@ def test_parameters_that_do_not_fit_are_reported(case):
 
 
 def test_missing_modules_are_accepted_only_in_a_warm_start():
-    said = r"18 missing \(.*cascade.*\); give it by --finetune-from-model to begin with those miss"
+    said = r"18 missing \(.*cascade.*\); give it with --finetune-from-model to start missing ones"
     with pytest.raises(UserError, match=said):
         load(build_ours("transformer_coda"), copy(build_stock()), warm=False)
     other = {name: value for name, value in copy(build_stock()).items() if name != FC1}

@@ -10,8 +10,8 @@ from diverse_mha.methods.coda.chunked import ChunkedNetwork
 
 logger = logging.getLogger(__name__)
 
-MOST_HEADS = 16  # whose layers fit into registers
-#: Largest relative distance (Euclidean) from the network in chunks, by dtype.
+MOST_HEADS = 16  # with more, the layers do not fit into registers
+#: Dtype -> largest relative Euclidean distance of the kernel's results from ChunkedNetwork's.
 TOLERANCE = {torch.float32: 2e-3, torch.float16: 2e-2, torch.bfloat16: 0.15}
 
 
@@ -22,11 +22,11 @@ def network_function(
     *,
     on_gpu: bool | None = None,
 ) -> type[torch.autograd.Function]:
-    """Return the autograd function for a cascade; results are the same to rounding.
+    """Return the autograd function for a cascade; both give the same results up to rounding.
 
     ``TiledNetwork`` needs a CUDA GPU, Triton, two hidden layers, at most ``MOST_HEADS`` heads and a
-    mask that all heads share. It is used only if a small example, tried once a process, gives the
-    results of ``ChunkedNetwork``; otherwise a warning says why not.
+    mask that all heads share. It is used only if it gives the results of ``ChunkedNetwork`` for a
+    small example, tried once per process; otherwise a warning says why not.
 
     Args:
         logits: (B, H, T, S).
@@ -63,7 +63,7 @@ def _is_right(heads: int, width: int, dtype: torch.dtype, device: torch.device) 
             strict=True,
         )
         apart = max(float((a - b).norm() / b.norm().clamp_min(1e-6)) for a, b in pairs)
-        why = "" if apart <= TOLERANCE[dtype] else f"its results are {apart:.1e} apart"
+        why = "" if apart <= TOLERANCE[dtype] else f"its relative error is {apart:.1e}"
     except ImportError as error:
         why = str(error)
     except Exception as error:  # compilers and drivers raise anything
@@ -84,7 +84,7 @@ def _try(function, heads: int, width: int, dtype, device) -> list[Tensor]:
         leaves = [_waves(s, n, device).to(dtype).requires_grad_() for n, s in enumerate(shapes)]
         masked = torch.ones(9, 13, dtype=torch.bool, device=device).triu(5)[None, None]
         out = function.apply(leaves[0], leaves[1], masked, 0.0, *leaves[2:])
-        # Positive: sums over pairs must not cancel.
+        # A positive gradient, so that sums over pairs do not cancel.
         along = _waves(out.shape, 9, device).abs().to(dtype)
         grads = torch.autograd.grad(out, leaves, along)
     return [x.detach().float() for x in (out, *grads)]

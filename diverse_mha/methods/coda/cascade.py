@@ -1,4 +1,4 @@
-"""The cascades of attention modules."""
+"""Cascades: logit maps that add the logits of the layer before."""
 
 from abc import abstractmethod
 from dataclasses import asdict, dataclass
@@ -25,8 +25,8 @@ class Cascade(LogitMap):
 
     Args:
         noise: standard deviation of the noise, 1 in the paper; 0 for none.
-        mean_over: add the mean of what this many layers before contributed, which is their logits
-            less what they added. 0 adds the sum, as in the paper.
+        mean_over: number of layers before, to add the mean of their contributions; 0 adds the sum,
+            as in the paper. A layer contributes its logits without what it added itself.
         samples: K, the number of samples at evaluation; 0 takes the mean, as the authors' release.
     """
 
@@ -40,22 +40,22 @@ class Cascade(LogitMap):
 
     @property
     def _copies(self) -> int:
-        """K where samples are averaged, else 0."""
+        """K if samples are averaged, else 0."""
         return 0 if self.training else self.samples
 
     def average(self, x: Tensor) -> Tensor:
         """Average the samples: (B, K H, T, S) -> (B, H, T, S)."""
         return x.unflatten(1, (self._copies, -1)).mean(dim=1) if self._copies else x
 
-    def hand_on(self, logits: Tensor, previous: Tensor | None) -> Tensor:
-        """Return the logits, which sum all contributions, or the mean of these."""
+    def carry(self, logits: Tensor, previous: Tensor | None) -> Tensor:
+        """Return what the next layer gets: the logits (all contributions summed) or their mean."""
         if previous is None or not self.mean_over:
             return logits
         previous = previous.to(logits.dtype)
         return torch.lerp(previous, logits - previous, 1.0 / (self.mean_over + 1))
 
     def acts(self, previous: Tensor | None) -> bool:
-        """Return True in training, for samples, and if the layer before handed something on."""
+        """Return True in training, with samples, or after a layer whose logits were carried on."""
         return self.training or self.samples > 0 or previous is not None
 
     def forward(
@@ -205,7 +205,7 @@ class NoiseOptions:
 
 @dataclass
 class CarryOptions(NoiseOptions):
-    """Options of cascades that lead from layer to layer."""
+    """Options of cascades that pass logits from layer to layer."""
 
     cascade_form: str = option(
         "sum",
@@ -242,7 +242,7 @@ def _build(kind: str, options: NoiseOptions, place: Place) -> Cascade | None:
     given = {k.removeprefix("cascade_"): v for k, v in asdict(options).items()}
     given["noise"], given["samples"] = given.pop("attention_noise"), given.pop("attention_samples")
     given["mean_over"] = place.number - 1 if given.pop("form", "sum") == "mean" else 0
-    # The first layer has no layer before it, only the noise.
+    # The first layer has no layer before it, so it only adds noise.
     return build_cascade(kind if place.number > 1 else "none", place.num_heads, **given)
 
 
@@ -307,8 +307,8 @@ def build_cascade(
         network_input: logits that the network reads, one of ``INPUTS``: ``"sum"`` of the layer's
             own and those of the layer before (release), or ``"previous"`` alone (paper).
         noise: standard deviation of the noise on the logits, in training only.
-        mean_over: add the mean of what this many layers before contributed (not in the papers);
-            0 adds their sum.
+        mean_over: number of layers before, to add the mean of their contributions (not in the
+            papers); 0 adds the sum.
         samples: number of samples at evaluation, see ``Cascade``.
 
     Returns:

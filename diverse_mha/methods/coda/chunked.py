@@ -1,4 +1,4 @@
-"""The network across heads in chunks, recomputed in the backward pass."""
+"""Computes the network across heads in chunks, and recomputes it in the backward pass."""
 
 import math
 from collections.abc import Iterator
@@ -13,7 +13,10 @@ NEGATIVE_SLOPE = 0.2  # of the LeakyReLU
 
 
 class _Layer(nn.Linear):
-    """Not ``nn.Linear``, as torch's quantisation would hide its weights from kernels."""
+    """A linear layer that torch's quantisation skips; else it would hide the weights from kernels.
+
+    Quantisation replaces ``nn.Linear`` itself, not its subclasses.
+    """
 
 
 class HeadNetwork(nn.Module):
@@ -59,7 +62,7 @@ class HeadNetwork(nn.Module):
 
 
 CPU_CHUNK = 2**18  # elements of a hidden layer at once: 1 MiB, so that all layers stay in cache
-DEVICE_CHUNK = 2**26  # the same elsewhere, where only memory counts
+DEVICE_CHUNK = 2**26  # the same on other devices, where only memory matters
 WORTH_LEAVING_OUT = 0.9  # share of open cells above which all are computed
 LEAKY_BACKWARD = torch.ops.aten.leaky_relu_backward.grad_input
 
@@ -125,7 +128,7 @@ class ChunkedNetwork(torch.autograd.Function):
     @staticmethod
     @first_order_only
     def backward(ctx, grad: Tensor):
-        """Run the layers again, chunk by chunk, and back."""
+        """Recompute the layers and return the gradients, chunk by chunk."""
         x, masked, cells, *parameters = ctx.saved_tensors
         dtypes, dtype = [p.dtype for p in parameters], _layers_dtype(x)
         parameters = [p.to(dtype) for p in parameters]
@@ -147,15 +150,15 @@ class ChunkedNetwork(torch.autograd.Function):
                 residual = grads = _columns(grad_x, chunk).to(dtype)
                 for k in range(depth, 0, -1):
                     _accumulate(totals[2 * k], totals[2 * k + 1], grads, inputs[k])
-                    # Two buffers in turn, as the product must not write where it reads.
+                    # Two buffers in turn, because the product must not write where it reads.
                     out = hidden.take(depth + k % 2 if depth > 1 else depth, width)
                     grads = torch.mm(weights[k].t(), grads, out=out)
-                    # The result has the sign of its input, which is not kept.
+                    # LeakyReLU keeps the sign, so its result stands in for its input.
                     LEAKY_BACKWARD(grads, inputs[k], NEGATIVE_SLOPE, True, grad_input=grads)
                 _accumulate(totals[0], totals[1], grads, inputs[0])
                 residual.addmm_(weights[0].t(), grads)
                 place = _place(grad_x, chunk)  # (H, b, n)
-                if residual.data_ptr() != place.data_ptr():  # a copy, not a view
+                if residual.data_ptr() != place.data_ptr():  # residual is a copy, not a view
                     place.copy_(residual.view(place.shape))
         if masked is not None:
             grad_x.masked_fill_(masked, 0.0)
@@ -165,8 +168,9 @@ class ChunkedNetwork(torch.autograd.Function):
 
 
 def _open_cells(x: Tensor, masked: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Return which of the T * S cells to compute, and their mask; None for all and for no mask."""
-    rows, keys = x.shape[2:]  # a GPU would have to wait for the number of cells
+    """Return the indices of the T * S cells to compute (None: all) and their mask (None: none)."""
+    rows, keys = x.shape[2:]
+    # Not on a GPU, where the host would have to wait for the number of cells.
     if masked is None or x.device.type != "cpu" or rows == 1:
         return None, masked
     if masked.dim() < 2 or masked.size(-2) == 1:  # padding, which differs by sentence
@@ -196,7 +200,7 @@ def _put(x: Tensor, cells: Tensor | None, shape: torch.Size) -> Tensor:
 
 
 class _Buffers:
-    """Tensors for hidden layers, used for every chunk."""
+    """Tensors for hidden layers, reused for every chunk."""
 
     def __init__(self, count: int, rows: int, x: Tensor):
         limit = CPU_CHUNK if x.device.type == "cpu" else DEVICE_CHUNK
@@ -207,7 +211,7 @@ class _Buffers:
         self.tensors = [x.new_empty(rows * self.columns, dtype=dtype) for _ in range(count)]
 
     def take(self, index: int, columns: int) -> Tensor:
-        """(rows, columns), the first part of a buffer."""
+        """Return the first part of a buffer as (rows, columns)."""
         return self.tensors[index][: self.rows * columns].view(self.rows, columns)
 
 
@@ -218,7 +222,7 @@ def _layers_dtype(x: Tensor) -> torch.dtype:
 
 def _hidden(weight: Tensor, bias: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """Compute a hidden layer into ``out``."""
-    torch.addmm(bias.unsqueeze(1), weight, x, out=out)  # (N, 1) for all pairs
+    torch.addmm(bias.unsqueeze(1), weight, x, out=out)  # the bias is the same for all pairs
     return F.leaky_relu_(out, NEGATIVE_SLOPE)
 
 
@@ -250,5 +254,5 @@ def _place(x: Tensor, chunk: tuple[slice, slice]) -> Tensor:
 
 
 def _columns(x: Tensor, chunk: tuple[slice, slice]) -> Tensor:
-    """Return the same as a matrix (H, b * n): a view if the layout allows."""
+    """Return the chunk's part as a matrix (H, b * n): a view if the layout allows."""
     return _place(x, chunk).flatten(1)

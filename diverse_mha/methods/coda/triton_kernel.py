@@ -1,4 +1,4 @@
-"""The network across heads as one Triton kernel a pass, whose hidden layers stay on the chip.
+"""The network across heads as one Triton kernel per pass; hidden layers stay on the chip.
 
 A program takes tiles of (query, key) pairs through all layers. Importing this needs Triton, which
 comes with torch for CUDA. ``TRITON_INTERPRET=1`` runs it on a CPU.
@@ -16,22 +16,22 @@ from diverse_mha.methods.coda.chunked import NEGATIVE_SLOPE
 
 
 class Form(NamedTuple):
-    """How a pass is laid out."""
+    """Launch configuration of a pass."""
 
     pairs: int  # (query, key) pairs of a tile
     warps: int
-    programs: int  # at most; each holds the weights and goes from tile to tile
+    programs: int  # largest number; each program holds the weights and goes from tile to tile
 
 
-# By pass and bytes of a number: the fastest of a sweep on an H100 (docs/performance.md). Larger
-# tiles of float32 do not fit into the registers in the backward pass.
+# (pass, bytes per number) -> fastest form in a sweep on an H100 (docs/performance.md). In the
+# backward pass larger tiles of float32 do not fit into the registers.
 FORMS = {
     ("forward", 2): Form(64, 4, 2112),
     ("forward", 4): Form(32, 4, 2112),
     ("backward", 2): Form(128, 4, 264),
     ("backward", 4): Form(16, 8, 528),
 }
-# New lengths compile nothing.
+# Arguments that are not specialised, so that new lengths do not compile the kernels again.
 _LENGTHS = ["pairs", "columns", "tiles", "total", "mask_b", "mask_t", "mask_s"]
 
 
@@ -44,7 +44,7 @@ def _matrix(pointer, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @triton.jit
 def _put(pointer, value, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Store the part (rows, columns) of (ROWS, COLUMNS), and return the next place."""
+    """Store the part (rows, columns) of (ROWS, COLUMNS); return the pointer behind it."""
     r, c = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
     tl.store(pointer + r * columns + c, value, mask=(r < rows) & (c < columns))
     return pointer + rows * columns
@@ -64,7 +64,7 @@ def _hidden(weight, bias, x, slope):
 
 @triton.jit
 def _places(tile, heads, pairs, tiles, HEADS: tl.constexpr, PAIRS_: tl.constexpr):
-    """Return sentence, pairs (1, PAIRS_) and offsets (HEADS, PAIRS_) of a tile, and which exist."""
+    """Return a tile's sentence, pairs (1, PAIRS_), offsets (HEADS, PAIRS_) and their validity."""
     sentence = (tile // tiles).to(tl.int64)
     pair = (tile % tiles) * PAIRS_ + tl.arange(0, PAIRS_)[None, :]
     head = tl.arange(0, HEADS)[:, None]
@@ -132,7 +132,7 @@ def _backward(
         second = _hidden(two, bias2, first, slope)
         sum_w3 += _product(grad, tl.trans(second))
         sum_b3 += tl.sum(grad.to(tl.float32), axis=1, keep_dims=True)
-        # The result of a hidden layer has the sign of its input.
+        # LeakyReLU keeps the sign, so a layer's result stands in for its input.
         inner = _product(tl.trans(three), grad)
         inner = tl.where(second > 0, inner, inner * slope).to(x.dtype)
         sum_w2 += _product(inner, tl.trans(first))
@@ -155,7 +155,7 @@ def _backward(
 
 
 class TiledNetwork(torch.autograd.Function):
-    """What ``ChunkedNetwork`` computes, to rounding, with two hidden layers.
+    """Computes the same as ``ChunkedNetwork``, up to rounding, for two hidden layers.
 
     Sums within a tile are float32; hidden layers and gradients between layers are rounded to the
     dtype of the logits. Programs of the backward pass write separate sums, so the result does not
@@ -185,7 +185,7 @@ class TiledNetwork(torch.autograd.Function):
     @staticmethod
     @first_order_only
     def backward(ctx, grad: Tensor):
-        """Run the layers again, tile by tile, and back."""
+        """Recompute the layers and return the gradients, tile by tile."""
         x, masked, *parameters = ctx.saved_tensors
         grad, grad_x = grad.contiguous(), torch.empty_like(x)
         form, shape, tiles, sizes = _layout("backward", x, parameters[0])
@@ -207,7 +207,7 @@ class TiledNetwork(torch.autograd.Function):
 def _layout(
     which: str, logits: Tensor, weight: Tensor
 ) -> tuple[Form, tuple[int, int], int, dict[str, int]]:
-    """Return a pass's form, heads and width, tiles of a sentence, and block sizes.
+    """Return a pass's form, (heads, width), the number of tiles per sentence, and block sizes.
 
     Blocks are powers of 2, at least 16.
     """
@@ -220,7 +220,7 @@ def _layout(
 
 
 def _lengths(logits: Tensor) -> tuple[int, int]:
-    """Return the pairs of a sentence and the keys of a query."""
+    """Return the number of (query, key) pairs of a sentence, and that of keys."""
     return logits.size(2) * logits.size(3), logits.size(3)
 
 

@@ -1,4 +1,4 @@
-"""Mean cosine, or squared cosine, of pairs of head vectors, with backward passes by hand."""
+"""Mean cosine, or squared cosine, of pairs of head vectors, with hand-written backward passes."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ ZERO_NORM = 1e-12  # vectors up to this norm count as zero
 
 
 def inverse_of(norms: Tensor) -> Tensor:
-    """Return 1 / norms, and 0 for the zero vector's."""
+    """Return 1 / norms, and 0 for zero vectors."""
     return norms.reciprocal().masked_fill_(norms <= ZERO_NORM, 0.0)
 
 
@@ -22,15 +22,15 @@ def mean_pairwise_cosine(
     off_diagonal: bool = False,
     name: str = "x",
 ) -> Tensor:
-    """Mean over real positions of (1/H^2) sum_ij cos(x_i, x_j), with the pairs i = j.
+    """Mean over real positions of (1/H^2) sum_ij cos(x_i, x_j), including the pairs i = j.
 
-    Off the diagonal: of (1/(H(H-1))) sum_{i != j} cos(x_i, x_j).
+    With ``off_diagonal``, of (1/(H(H-1))) sum_{i != j} cos(x_i, x_j).
 
     Args:
         x: (B, H, S, D), any floating-point dtype and strides.
         padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
         off_diagonal: leave the pairs i = j out.
-        name: of ``x`` in messages.
+        name: name of ``x`` in messages.
 
     Returns:
         Scalar, float32 (float64 for float64), lower = more diverse. In [0, 1], 1/H for
@@ -62,8 +62,8 @@ class MeanPairwiseCosine(torch.autograd.Function):
             total = heads.new_zeros(x.shape[:1] + x.shape[2:])  # (B, S, D)
             for head, scale in zip(heads.unbind(1), inverse.unbind(1), strict=True):
                 total.addcmul_(head, scale.unsqueeze(-1))
-            # Weight 0 is enough at padding unless there is NaN or infinity; to look is cheaper
-            # than to fill.
+            # Padding has weight 0, which is enough unless x is NaN or infinite there. Checking
+            # that is cheaper than filling padding with zeros.
             if bool(norms.sum().isfinite()):
                 padding_mask = None
         if padding_mask is not None:
@@ -102,7 +102,7 @@ def mean_squared_cosine(x: Tensor, padding_mask: Tensor | None = None, *, name="
     Args:
         x: (B, H, S, D), any floating-point dtype and strides.
         padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
-        name: of ``x`` in messages.
+        name: name of ``x`` in messages.
 
     Returns:
         Scalar, float32 (float64 for float64), in [0, 1]; 0 = perpendicular heads, one head, zero
@@ -134,7 +134,7 @@ class _MeanSquaredCosine(torch.autograd.Function):
     @staticmethod
     @first_order_only
     def backward(ctx, grad: Tensor):
-        """(g - u (u.g)) / ||x||, with u the unit vectors and g = 4 C u that for them."""
+        """Gradient for ``x``: (g - u (u.g)) / ||x||, with u the unit vectors, g = 4 C u theirs."""
         x, inverse, cosines, scale, padding_mask = ctx.saved_tensors
         units = _units(x, inverse)
         if padding_mask is not None:

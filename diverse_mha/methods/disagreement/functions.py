@@ -32,7 +32,7 @@ def subspace_disagreement(
 
     Not in the papers are the forms: ``"centred"`` subtracts a head's mean over the batch's real
     positions from its vectors; ``"off-diagonal"`` takes the mean over the pairs i != j;
-    ``"squared"`` that of the squared cosines over i != j. The first goes with either other.
+    ``"squared"`` that of the squared cosines over i != j. ``"centred"`` combines with both others.
 
     Args:
         values: (B, H, S, D), the projected values; any floating-point dtype and strides.
@@ -82,13 +82,13 @@ def _mean_cosine(name: str, x: Tensor, padding_mask: Tensor | None, form) -> Ten
 def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") -> Tensor:
     """Subtract from each head's vectors their mean over the real positions of the batch.
 
-    What is not above four units in the last place of the head's longest vector becomes 0, so a head
-    of equal vectors gets zeros rather than rounding.
+    Residuals up to 4 ulp of the head's longest vector are set to 0, so a head of equal vectors gets
+    zeros, not rounding errors.
 
     Args:
         x: (B, H, S, D), any floating-point dtype and strides.
         padding_mask: (B, S) bool, True = padding, where ``x`` may hold anything, even NaN.
-        name: of ``x`` in messages.
+        name: name of ``x`` in messages.
 
     Returns:
         (B, H, S, D), float32 (float64 for float64). At padding it is finite, without meaning or
@@ -102,7 +102,7 @@ def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") ->
         return x
     centred = x
     with full_precision(x):
-        for _ in range(2):  # the first mean is rounded
+        for _ in range(2):  # twice, because the first mean is rounded
             mean = torch.einsum("bhsd,bs->hd", centred, weights)
             centred = centred - mean[None, :, None, :]
     with torch.no_grad():
@@ -118,7 +118,7 @@ def check_form(form: tuple[str, ...], legal: tuple[str, ...]) -> None:
         if name not in legal:
             raise ValueError(f"form has {name!r}; expected some of {legal}")
     if "squared" in form and "off-diagonal" in form:
-        raise ValueError("form has 'squared' and 'off-diagonal'; squared is off the diagonal")
+        raise ValueError("form has 'squared' and 'off-diagonal'; 'squared' is off-diagonal itself")
 
 
 def position_disagreement(

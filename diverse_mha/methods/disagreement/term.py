@@ -80,17 +80,17 @@ class Disagreement(Term):
 
     @classmethod
     def switch(cls):
-        """Return the option that switches it on."""
+        """Return the option that switches the term on."""
         return cls.name
 
     @property
     def on(self):
-        """True if some kind is named."""
+        """True if the options name a kind of disagreement."""
         return bool(self.kinds)
 
     @property
     def logged(self):
-        """Return one name a kind."""
+        """Names in the log, one for each kind of disagreement."""
         return tuple(f"disagreement_{kind}" for kind in self.kinds)
 
     def value(self, name, states, shared):
@@ -107,8 +107,8 @@ def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
     form = parse_names(option, value, ("paper", *legal))
     if "paper" in form and len(form) > 1 or {"squared", "off-diagonal"} <= set(form):
         raise UserError(
-            f"{option} {value}: paper goes with no other form, and squared is off the diagonal "
-            "by itself; leave one out"
+            f"{option} {value}: paper excludes all other forms, and squared excludes off-diagonal; "
+            "leave one out"
         )
     form = tuple(name for name in form if name != "paper")
     for kind in kinds:

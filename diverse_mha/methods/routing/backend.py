@@ -16,10 +16,10 @@ from diverse_mha.methods.routing.cpp_kernel import KernelRouting
 logger = logging.getLogger(__name__)
 
 CPU_CHUNK = 2**18  # elements of the votes at once: 1 MiB of float32, to stay in cache
-DEVICE_CHUNK = 2**23  # the same elsewhere: 4,096 tokens of 4 heads and 512 dimensions
+DEVICE_CHUNK = 2**23  # the same on other devices: 4,096 tokens of 4 heads and 512 dimensions
 
 _done: set[tuple] = set()  # variants that torch.compile has compiled
-_failed: set[tuple] = set()  # and those that it failed on
+_failed: set[tuple] = set()  # variants that it failed to compile
 
 
 class ChunkedRouting:
@@ -38,7 +38,7 @@ class ChunkedRouting:
 
     def forward(self, votes: Tensor) -> Tensor:
         """Route (K, H, N, D) votes to capsules (K, N, D)."""
-        votes = votes.detach()  # as filled-up chunks are, or Dynamo compiles both cases
+        votes = votes.detach()  # like padded chunks; otherwise Dynamo compiles both cases
         size = _tokens_at_once(votes)
         return torch.cat([self._run(_forward, size, chunk) for chunk in votes.split(size)])
 
@@ -56,9 +56,9 @@ class ChunkedRouting:
     def _run(self, work: Callable[..., Tensor], size: int, *tensors: Tensor) -> Tensor:
         """Do ``work`` on at most ``size`` tokens.
 
-        Only full chunks are compiled, so that a new batch size compiles nothing: a shorter chunk is
-        filled up with zeros. Chunks up to half a size use the plain form until a longer one has
-        come.
+        Only full chunks are compiled, so that new batch sizes do not compile again: a shorter chunk
+        is padded with zeros. Chunks below half of ``size`` use the plain form until a longer one
+        has been compiled.
         """
         votes, tokens = tensors[0], tensors[0].size(0)
         variant = work, *self.call, votes.dtype, votes.shape[1:], votes.device
@@ -70,7 +70,7 @@ class ChunkedRouting:
                 _done.add(variant)
                 return result
             except torch.OutOfMemoryError:
-                raise  # fairseq skips such a batch and goes on
+                raise  # fairseq skips such a batch and continues
             except Exception as error:  # compilers raise anything
                 _failed.add(variant)
                 reason = next(iter(str(error).strip().splitlines()), "")
@@ -90,7 +90,7 @@ def _fill_up(tensor: Tensor, size: int) -> Tensor:
 
 @functools.cache
 def _compile(work: Callable[..., Tensor], *variant) -> Callable[..., Tensor]:
-    # torch compiles a piece of code for 8 cases at most, so each variant has its own copy.
+    # torch compiles a code object for 8 cases at most, so each variant has its own copy.
     own = FunctionType(work.__code__.replace(), globals())
     return torch.compile(own, fullgraph=True, dynamic=False)
 

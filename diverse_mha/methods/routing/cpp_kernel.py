@@ -72,7 +72,7 @@ class KernelRouting:
 
     def _call(self, votes: Tensor, grad: Tensor | None, result: Tensor) -> None:
         options, (tokens, num_heads, capsules, _) = self.options, votes.shape
-        arguments = (  # whole numbers go as an int of C
+        arguments = (  # ctypes passes Python's whole numbers as int
             *(x if x is None else ctypes.c_void_p(x.data_ptr()) for x in (votes, grad, result)),
             *(ctypes.c_int64(tokens), num_heads, capsules, options["iterations"]),
         )
@@ -144,13 +144,13 @@ def _compiler() -> list[str]:
 
 
 def _processor() -> str:
-    """Return what ``-march=native`` depends on."""
+    """Return a description of the processor, on which ``-march=native`` depends."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
         return platform.platform() + platform.processor()
-    told = ("model name", "flags", "Features", "CPU implementer", "CPU part")  # of x86, of ARM
-    return "\n".join(sorted({x for x in lines if x.startswith(told)}))
+    keys = ("model name", "flags", "Features", "CPU implementer", "CPU part")  # of x86 and ARM
+    return "\n".join(sorted({x for x in lines if x.startswith(keys)}))
 
 
 def _cache_folder() -> Path:
@@ -159,8 +159,8 @@ def _cache_folder() -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if found.st_uid != os.getuid() or found.st_mode & 0o022:
-        # The library is run.
-        raise RuntimeError(f"{folder} may be written to by others; make it yours alone")
+        # Libraries in it are executed, so others must not be able to replace them.
+        raise RuntimeError(f"{folder} is writable by others; run chmod go-w on it, or chown")
     return folder
 
 

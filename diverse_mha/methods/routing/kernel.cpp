@@ -1,6 +1,6 @@
 // Routing of scalar votes (H heads, N capsules of one dimension each), forward and backward, one
-// token at a time, so that all about a token stays in cache. Formulas and names are those of em.py
-// and simple.py. Arrays of a token are row-major (H, N), rows "h", columns "n".
+// token at a time, so that a token's arrays stay in cache. Formulas and names are those of
+// algorithms.py. Arrays of a token are row-major (H, N), with rows h and columns n.
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,9 @@
 
 namespace {
 
-// Below this share of a capsule in all heads together, the shares are computed in logarithms.
+// If a capsule's C, summed over the heads, is below this, its shares are computed in logarithms.
 constexpr float kTinyMass = 1e-28f;
-// With more iterations than these, some tokens amplify the rounding of float32 sums beyond its usual
+// With more iterations than this, some tokens amplify the rounding of float32 sums beyond the usual
 // tolerance, so sums are kept in double.
 constexpr int kMostRounded = 3;
 constexpr float kHalfLog2PiE = 1.41893853320467f;  // (1 + log 2 pi) / 2
@@ -30,8 +30,8 @@ inline int32_t float_to_bits(float x) {
   return bits;
 }
 
-// exp for x <= 0, to about 2 units in the last place; 0 below -87. The standard one is not
-// vectorised by the compiler. exp(x) = 2^k exp(r) with |r| <= log(2) / 2, and a Taylor sum for r.
+// exp for x <= 0, to about 2 units in the last place; 0 below -87. The compiler does not vectorise
+// std::exp. exp(x) = 2^k exp(r) with |r| <= log(2) / 2, and a Taylor sum for exp(r).
 inline float exp_negative(float x) {
   const float c = x > -87.0f ? x : -87.0f;
   const float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
@@ -75,8 +75,8 @@ inline float log_sigmoid(float x) {
   return std::min(x, 0.0f) - log_positive(1.0f + exp_negative(-std::fabs(x)));
 }
 
-// Turns logits into C, their softmax over each row; mass, the column sums of C; and share,
-// C / mass. The logits come in `share`. kExact: see kMostRounded.
+// Computes C, the softmax of the logits over each row; mass, the column sums of C; and share,
+// C / mass. On entry `share` holds the logits. kExact: see kMostRounded.
 template <bool kExact>
 void softmax_and_shares(int H, int N, float* __restrict c, float* __restrict share,
                         float* __restrict mass) {
@@ -138,7 +138,7 @@ void softmax_and_shares(int H, int N, float* __restrict c, float* __restrict sha
   }
 }
 
-// What one iteration leaves behind for the backward pass.
+// Results of one iteration that the backward pass needs.
 struct Step {
   std::vector<float> c, share;                         // (H, N)
   std::vector<float> mass, mean, square, rate, active;  // (N)
@@ -180,8 +180,8 @@ struct Em {
   float activation_cost, input_cost, floor;
   const float* temperatures;
 
-  // Runs the iterations on the votes of a token; steps[i] is overwritten by iteration i, or
-  // steps[0] by all if there is but one.
+  // Runs the iterations on the votes of a token. Iteration i writes its results to steps[i], or to
+  // steps[0] if there is only one step.
   template <bool kExact>
   void run(const float* __restrict v, std::vector<Step>& steps, float* __restrict bias,
            float* __restrict out) const {
@@ -248,8 +248,8 @@ struct Em {
     }
   }
 
-  // Gradient of the votes of a token, given the steps that run() left and the gradient of its
-  // result. `grad_c` is (H, N), `sums` 7 N floats, `row_sums` H.
+  // Gradient of the votes of a token, from the steps that run() wrote and the gradient of its
+  // result. Work space: `grad_c` is (H, N), `sums` 7 N floats, `row_sums` H.
   void back(const float* __restrict v, const std::vector<Step>& steps,
             const float* __restrict grad, float* __restrict grad_v, float* __restrict grad_c,
             float* __restrict sums, float* __restrict row_sums) const {
@@ -259,7 +259,7 @@ struct Em {
     float* __restrict grad_square = sums + 3 * N;
     float* __restrict grad_mass = sums + 4 * N;
     float* __restrict grad_share_mean = sums + 5 * N;
-    // What rounding leaves of sum_h share * (v - mean). It matters where heads nearly agree.
+    // sum_h share * (v - mean): 0 up to rounding, which matters where heads nearly agree.
     float* __restrict left = sums + 6 * N;
     std::fill(grad_v, grad_v + static_cast<size_t>(H) * N, 0.0f);
     for (int t = iterations - 1; t >= 0; --t) {
@@ -298,7 +298,7 @@ struct Em {
           }
         }
       }
-      // active is 1 where there is no activation, which makes grad_logit 0.
+      // Without activation, active is 1, which makes grad_logit 0.
       const Costs k{activation_cost, input_cost, floor, temperatures[t]};
       const float now = is_last ? 1.0f : 0.0f, later = 1.0f - now;
       const float scale = activation ? k.lambda : 0.0f;
@@ -324,7 +324,7 @@ struct Em {
           const float d = v[row + n] - mean[n];
           grad_v[row + n] += share[n] * (2.0f * grad_square[n] * d + grad_mean[n]) -
                              2.0f * rate[n] * d * grad_c[row + n];
-          // Up to a constant over h, which the softmax over h takes out again.
+          // Up to a constant over h, which the softmax over h removes.
           const float grad_share = d * (grad_square[n] * d + grad_mean[n]);
           grad_c[row + n] = grad_share;
           grad_share_mean[n] += share[n] * grad_share;

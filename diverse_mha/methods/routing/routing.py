@@ -20,7 +20,7 @@ ROUTINGS = {"simple-routing": simple_routing, "em-routing": em_routing}
 
 
 def divides(capsules: int, embed_dim: int) -> bool:
-    """Return True if the width can be divided into that many capsules."""
+    """Return True if the width ``embed_dim`` can be divided into that many capsules."""
     return capsules >= 1 and embed_dim % capsules == 0
 
 
@@ -42,9 +42,9 @@ class RoutingAggregation(nn.Module):
     Args:
         embed_dim: C, the size of the concatenated head outputs and of the result.
         num_heads: H, the number of votes for each capsule.
-        kind: of ``ROUTINGS``.
+        kind: one of ``ROUTINGS``.
         capsules: N, a divisor of ``embed_dim``; None for ``embed_dim``, the paper's best.
-        iterations: of the routing algorithm, at least 1.
+        iterations: iterations of the routing algorithm, at least 1.
         dropout: probability of dropping a unit of the hidden layer in training.
         activation: EM routing only: False leaves the activation probability A_n out, as the
             authors' released code does.
@@ -95,7 +95,7 @@ class RoutingAggregation(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw Xavier-uniform weights, the votes' head by head, and set the biases to zero."""
+        """Draw Xavier-uniform weights (for votes, head by head) and set the biases to zero."""
         nn.init.xavier_uniform_(self.hidden.weight)
         for head in self.votes.weight.detach().chunk(self.num_heads):
             nn.init.xavier_uniform_(head)

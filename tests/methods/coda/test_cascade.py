@@ -329,7 +329,7 @@ def test_cascade_form_mean_equals_the_mean_of_stored_contributions(kind, mask):
     contributions, expected = [own[0]], []
     for logits, cascade in zip(own[1:], layers, strict=True):
         result = cascade(logits, handed, masked)
-        handed = cascade.hand_on(result, handed)
+        handed = cascade.carry(result, handed)
         results.append(result)
         mean = sum(contributions) / len(contributions)
         pairs = [(x.weight, x.bias) for x in cascade.network.layers] if kind == "mlp" else []

@@ -152,7 +152,7 @@ def test_a_cache_folder_that_others_may_write_to_is_not_trusted(monkeypatch, tmp
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "diverse_mha").mkdir()
     (tmp_path / "diverse_mha").chmod(0o777)
-    with pytest.raises(RuntimeError, match="may be written to by others; make it yours alone"):
+    with pytest.raises(RuntimeError, match="is writable by others; run chmod go-w on it"):
         cpp_kernel.build()
 
 
