@@ -1,4 +1,4 @@
-"""Measures of the tables' cells: how to read one from a result and how to write it."""
+"""Measures of the tables' cells: how to read a value from a result, and how to format it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,36 +12,40 @@ Reader = Callable[[Mapping], float | None]
 
 @dataclass(frozen=True)
 class Measure:
-    """One kind of number."""
+    """A measure: how to read it, its format and its notes."""
 
-    #: A function or dotted key of a run's result, or of ``diverse-mha analyze``'s with ``heads``.
+    #: Function or dotted key that reads the value from a run's result. With ``heads``, it reads
+    #: from the output of ``diverse-mha analyze``.
     take: Reader | str
     decimals: int | None = 3  # None: written in millions
     heads: Mapping[str, str] = field(default_factory=dict)  # options of ``diverse-mha analyze``
-    notes: tuple[str, ...] = ()  # what a reader needs to compare it with the papers'
-    optional: bool = False  # a table is complete without it
+    notes: tuple[str, ...] = ()  # notes for comparison with the papers' values
+    optional: bool = False  # True: a table is complete without it
 
     def read(self, content: Mapping) -> float | None:
-        """Read it from a run's result, or from the heads file if ``heads`` is set."""
+        """Read the value from a run's result, or from the heads file if ``heads`` is set."""
         content = content["models"][0] if self.heads else content
         return lookup(content, self.take) if isinstance(self.take, str) else self.take(content)
 
     def form(self, value: float) -> str:
-        """Write it."""
+        """Format a value."""
         if self.decimals is not None:
             return f"{value:.{self.decimals}f}"
-        # Small models would round to nothing.
+        # In millions, small models would round to 0.
         return f"{value / 1e6:.2f}M" if value >= 1e6 else f"{value / 1e3:.1f}K"
 
 
 def _bleu(result: Mapping) -> float | None:
-    """Return tokenised BLEU, with compounds split where the paper does."""
+    """Return tokenised BLEU, with compounds split if the paper splits them."""
     test = result["scores"].get("test", {})
     return test.get("compound_split_bleu", test.get("tokenised_bleu"))
 
 
 def _test_accuracy(first: int, last: int) -> Reader:
-    """Return a reader of the accuracy over test sets of these lengths; plain ``test`` is in all."""
+    """Return a function that reads the accuracy over test sets of lengths ``first`` to ``last``.
+
+    A test set named ``test``, without a length, always counts.
+    """
 
     def read(result: Mapping) -> float | None:
         subsets = result["scores"].get("accuracy", {}).get("subsets", {})
@@ -53,12 +57,12 @@ def _test_accuracy(first: int, last: int) -> Reader:
 
 
 def _component(there: Mapping, preferred: str) -> Mapping:
-    """Return a component's part; the first one of a model without the component."""
+    """Return the part of the preferred component, or of the first if the model lacks it."""
     return there[preferred if preferred in there else next(iter(there))]
 
 
 def _last(measure: str, key: str = "mean") -> Reader:
-    """Return a reader of a similarity in the last layer of encoder-decoder attention."""
+    """Return a function that reads a similarity in the last layer of encoder-decoder attention."""
 
     def read(model: Mapping) -> float | None:
         layers = _component(model["components"], "cross")["layers"]
@@ -68,7 +72,7 @@ def _last(measure: str, key: str = "mean") -> Reader:
 
 
 def _exp_d(score: str, layer: int | None = None) -> Reader:
-    """Return a reader of the encoder's disagreement, over all layers or in one (from 1)."""
+    """Return a function that reads the encoder's disagreement, in all layers or one (from 1)."""
 
     def read(model: Mapping) -> float | None:
         found = _component(model["disagreement"], "encoder")[score]
@@ -95,7 +99,7 @@ _EXP_D_NOTE = "exp(D): Li et al. 2018, encoder self-attention, over the validati
 _SVCCA = {"measures": "svcca", "layers": "last"}
 _CKA = {"measures": "cka", "layers": "last"}
 _EXP_D = {"measures": "disagreement"}
-#: All that the study looks at, by one call of ``diverse-mha analyze``.
+#: All measures of the study, by one call of ``diverse-mha analyze``.
 _STUDY = {"measures": "svcca,cka,jsd,disagreement"}
 
 MEASURES: dict[str, Measure] = {

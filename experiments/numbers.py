@@ -1,4 +1,4 @@
-"""The result of a run, one JSON file, and the numbers of a table from such results."""
+"""Collects the result of a run in one JSON file, and fills a table with numbers from results."""
 
 import functools
 import math
@@ -27,7 +27,7 @@ _planned = functools.cache(plan)
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices of the command line for all runs of a table."""
+    """Options of the command line that apply to all runs of a table."""
 
     scale: str
     seeds: tuple[int, ...] = (1,)
@@ -35,7 +35,7 @@ class Choices:
     bf16: bool | None = None  # train in bfloat16; None: as each recipe says
 
     def run(self, experiment: Experiment, table: Table, seed: int) -> Run:
-        """Turn an experiment of a table into a run."""
+        """Return the run of an experiment of a table."""
         settings = experiment.settings | table.settings.get(self.scale, {})
         if self.bf16 is not None:
             settings |= {"common.bf16": self.bf16, "common.fp16": False}
@@ -44,7 +44,7 @@ class Choices:
 
     def need(self, table: Table, seed: int, cell: Cell) -> Need:
         """Return the run that a cell needs."""
-        # The other run has another seed, so it is never the same.
+        # The run to compare with has another seed, so that it always differs.
         other = None if cell.against is None else self.run(cell.against, table, seed + 1)
         heads = MEASURES[cell.measure].heads
         return Need(self.run(cell.experiment, table, seed), heads, other)
@@ -56,40 +56,40 @@ class Number:
 
     measure: str  # a name of ``MEASURES``
     paper: float | None
-    ours: tuple[float, ...]  # a value a seed
+    ours: tuple[float, ...]  # one value per seed
     seeds: tuple[int, ...] = ()
-    mark: str = ""  # ``*`` or ``**`` if it differs from the baseline's
+    mark: str = ""  # ``*`` or ``**`` if it differs significantly from the baseline's
 
     @property
     def mean(self) -> float | None:
-        """Mean over the seeds; None without one."""
+        """Mean over the seeds; None without values."""
         return mean(self.ours) if self.ours else None
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation over the seeds (n-1); None under two."""
+        """Standard deviation over the seeds (n-1); None with fewer than two."""
         return stdev(self.ours) if len(self.ours) > 1 else None
 
 
-#: Rows, each with a number a cell.
+#: Rows, each with one number per cell.
 Filled = Sequence[tuple[Row, list[Number | None]]]
 
 
 def needs_of(table: Table, choices: Choices) -> list[Need]:
-    """Return the runs that a table needs, seed by seed."""
+    """Return the runs that a table needs, in the order of the seeds."""
     cells = [cell for row in table.rows for cell in row.cells if cell and cell.experiment]
     return [choices.need(table, seed, cell) for seed in choices.seeds for cell in cells]
 
 
 @dataclass(frozen=True)
 class Results:
-    """A table and what its runs gave."""
+    """A table and the results of its runs."""
 
     table: Table
     choices: Choices
     place: Place
-    found: Mapping[Run, dict]  # the results of finished runs
-    heads: Callable[[Need], Mapping | None]  # returns what ``diverse-mha analyze`` measured
+    found: Mapping[Run, dict]  # finished run -> its result
+    heads: Callable[[Need], Mapping | None]  # returns the output of ``diverse-mha analyze``
 
     def runs(self, column: int = 0) -> dict[Row, list[Run]]:
         """Return the finished runs of each row in a column, in the order of the seeds."""
@@ -102,7 +102,7 @@ class Results:
 
 
 def fill(results: Results) -> Filled:
-    """Fill a table; a cell lacks the values of runs that failed."""
+    """Return the rows of a table with their numbers, which lack the values of failed runs."""
 
     def number(cell: Cell) -> Number:
         measure, ours = MEASURES[cell.measure], {}
@@ -176,7 +176,7 @@ def collect(run: Run, folder: Path, seconds: float, command: str, gpus: int) -> 
 
 
 def summary(result: dict) -> str:
-    """Return a run's score in a few words; that of validation for a training alone."""
+    """Return a run's score in a few words: the test score, or that of validation with --tune."""
     if "validation" in result:
         diverged = math.isinf(result["validation"])
         return "diverged" if diverged else f"validation {abs(result['validation']):.4f}"
@@ -192,16 +192,16 @@ def summary(result: dict) -> str:
 
 
 def valid_nll(run: Run, folder: Path) -> float | None:
-    """Return the validation loss of the best checkpoint, bits a token; None of a classifier."""
+    """Return the best checkpoint's validation loss, in bits per token; None for a classifier."""
     best = best_validation(run, read_log(folder / TRAIN_LOG)["validation"])
-    # With label smoothing the loss is another thing.
+    # With label smoothing, ``loss`` is not the token loss.
     return best and best.get("nll_loss", best["loss"])
 
 
 def best_validation(run: Run, validation: list[dict]) -> dict | None:
-    """Return the validation that chose the best checkpoint, None for a classifier.
+    """Return the validation that selected the best checkpoint; None for a classifier.
 
-    Of equal scores (rounded, as in the log) it is the last, as in fairseq.
+    Among equal scores (rounded, as in the log) the last one counts, as in fairseq.
     """
     metric = lookup(run.composed, "checkpoint.best_checkpoint_metric") or "loss"
     choose = max if lookup(run.composed, "checkpoint.maximize_best_checkpoint_metric") else min

@@ -1,11 +1,11 @@
 """Tables of the papers and of our study, read from ``tables/*.toml``.
 
-A table, column or row may set any field of an :class:`Experiment`, or a setting by its dotted key;
-a row overrides a column, a column its table. A column without settings is a pair: heading, measure.
-``values`` are the paper's, one a column; ``"-"`` is an empty cell. A ``quoted`` row is not trained,
-and ``mean_of`` names the rows that a row averages.
-``like`` inherits from an earlier table. With ``without`` it inherits its rows but the named ones;
-a row of the same name replaces an inherited one.
+A table, column or row may set any field of an :class:`Experiment`, or a setting by its dotted key.
+Rows override columns, and columns override their table. A column without settings is written as a
+pair of heading and measure. ``values`` are the paper's, one per column; ``"-"`` is an empty cell. A
+``quoted`` row is not trained, and ``mean_of`` names the rows that a row averages.
+``like`` inherits from an earlier table. With ``without`` the rows are inherited too, except the
+named ones; a row of the same name replaces an inherited one.
 """
 
 import tomllib
@@ -59,7 +59,7 @@ class Row:
     name: str  # on the command line
     label: str  # in the paper
     cells: tuple[Cell | None, ...]
-    mean_of: tuple[str, ...] = ()  # rows whose mean it is; it is not trained
+    mean_of: tuple[str, ...] = ()  # names of rows; this row is their mean and is not trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,19 +69,19 @@ class Table:
     paper: str = ""  # the file in ``tables/``, such as ``li2018``
     name: str  # on the command line
     title: str
-    columns: tuple[str, ...]  # a heading a cell
+    columns: tuple[str, ...]  # headings, one per cell of a row
     rows: tuple[Row, ...]  # the baseline first
     baseline: str | None = None  # name of the row to test against
     tested: str | None = None  # the score of ``TESTED`` to test against the baseline, if any
     scales: tuple[str, ...] = SCALES
-    settings: dict[str, dict] = field(default_factory=dict)  # of all its experiments, by scale
-    notes: tuple[str, ...] = ()  # what a reader needs to compare the numbers
+    settings: dict[str, dict] = field(default_factory=dict)  # scale -> settings of all experiments
+    notes: tuple[str, ...] = ()  # notes for comparing the numbers
     draw: str = ""  # of a figure, its kind: a name of ``experiments.figures.KINDS``
-    panels: dict[str, list[str]] = field(default_factory=dict)  # of a figure: rows by title
+    panels: dict[str, list[str]] = field(default_factory=dict)  # of a figure: title -> rows
     axis: str = ""  # of a figure: label of the vertical axis
 
     def only(self, names: str | None) -> "Table":
-        """Return the table with the rows that a comma list names, in its order; None: all."""
+        """Return the table with only the named rows, separated by commas; None keeps all rows."""
         if names is None:
             return self
         wanted = {name.lower() for name in split_list(names)}
@@ -97,7 +97,7 @@ class Table:
 
 
 _OF_EXPERIMENT = {f.name for f in fields(Experiment)} - {"settings"}
-#: Of a table, taken as they are.
+#: Fields of a table that are taken from the TOML file unchanged.
 _OWN = ("name", "title", "settings", "baseline", "tested", "draw", "panels", "axis")
 _OTHERS = "scales notes columns rows like without against measure head label values".split()
 _OTHERS += ["quoted", "mean_of"]
@@ -120,7 +120,7 @@ def read_tables(paper: str, text: str) -> Iterator[Table]:
 
 
 def _like(other: Mapping, given: Mapping) -> dict:
-    """Return a table completed by another one of its file."""
+    """Return the table ``given``, completed with the keys of ``other``."""
     rows = given["rows"]
     if "without" in given:
         own = {row["name"]: row for row in rows}
@@ -148,7 +148,7 @@ def _row(row: Mapping, table: Mapping) -> Row:
 
 
 def _experiment(*said: Mapping) -> Experiment:
-    """Return the training that a table, a column and a row describe."""
+    """Return the experiment that a table, a column and a row describe."""
     merged = {key: value for one in said for key, value in one.items()}
     settings = {key: merged[key] for key in sorted(merged) if "." in key}
     for key in merged.keys() - settings.keys() - _OF_EXPERIMENT - {*_OWN, *_OTHERS}:
@@ -174,7 +174,7 @@ def add_table(item: Table) -> None:
     """Add a table to its paper."""
     name, items = f"{item.paper} {item.name}", PAPERS.setdefault(item.paper, {})
     if item.name in items:
-        raise UserError(f"{name} is there already; give another name")
+        raise UserError(f"{name} exists already; give another name")
     cells = [cell for row in item.rows for cell in row.cells if cell is not None]
     corpora = [cell.experiment.corpus for cell in cells if cell.experiment is not None]
     rows = [row.name for row in item.rows]
@@ -183,11 +183,11 @@ def add_table(item: Table) -> None:
         ("corpus", corpora, CORPORA),
         ("measure", [cell.measure for cell in cells], MEASURES),
         ("baseline", [baseline] if baseline or tested else [], rows),
-        ("score to test by,", [tested] if tested else [], TESTED),
+        ("tested score", [tested] if tested else [], TESTED),
     ):
         for word in given:
             if word not in known:
-                raise UserError(f"{name}: no {what} {word!r}; choose from {', '.join(known)}")
+                raise UserError(f"{name}: unknown {what} {word!r}; choose from {', '.join(known)}")
     items[item.name] = item
 
 
@@ -199,7 +199,7 @@ def items_of(paper: str) -> dict[str, Table]:
 
 
 def find(paper: str, name: str) -> Table:
-    """Return a table or figure; ``1`` is ``table-1``."""
+    """Return a table or figure of a paper; the name ``1`` means ``table-1``."""
     known = items_of(paper)
     item = known.get(name) or known.get(f"table-{name}")
     if item is None and paper == "li2021" and name.removeprefix("table-") in ("1", "2"):

@@ -1,4 +1,4 @@
-"""Our numbers beside the papers', cell by cell."""
+"""Lays out our numbers beside the papers', cell by cell."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from experiments.numbers import Choices, Filled, Number
 from experiments.papers import Table
 
 SMOKE = (
-    "Smoke scale: tiny models after a few updates on a made-up corpus. Our numbers show that the "
+    "Smoke scale: tiny models after a few updates on a generated corpus. Our numbers show that the "
     "row runs to its end, and mean nothing else."
 )
 SMALL = (
@@ -19,14 +19,14 @@ SMALL = (
     "each other, not with the paper's."
 )
 SPEED = (
-    "Speed: updates a second of each training by itself, whatever else ran; for ratios in one "
-    "interleaved run see scripts/benchmark.sh. The paper's were taken on its GPUs."
+    "Speed: updates per second of each training, whatever else ran on the machine; for reliable "
+    "ratios see scripts/benchmark.sh. The paper's were measured on its GPUs."
 )
 MARKS = (
     "*, **: sacreBLEU differs from the baseline above at p < 0.05, p < 0.01, over sentences and "
     "seeds; with one seed (†) another seed may differ by more."
 )
-#: In a test's result the signature of a BLEU score, and what kind of score that is.
+#: Key of a BLEU signature in a test's result -> kind of that score.
 SIGNATURES = {
     "tokenised_signature": "tokenised",
     "compound_split_signature": "compound-split",
@@ -35,10 +35,10 @@ SIGNATURES = {
 
 
 def caveats(choices: Choices) -> list[str]:
-    """Say how our runs differ from what a recipe is meant for, for the notes of what they show."""
+    """Return notes on how our runs differ from the recipe's intended use."""
     said = []
     if choices.updates is not None:
-        said.append(f"A trial: every training was stopped after {choices.updates:,} updates.")
+        said.append(f"Trial run: every training was stopped after {choices.updates:,} updates.")
     if choices.scale == "smoke":
         said.append(SMOKE)
     if choices.bf16 is not None:
@@ -50,13 +50,14 @@ def caveats(choices: Choices) -> list[str]:
 def lay_out(
     table: Table, filled: Filled, choices: Choices, results: Collection[Mapping] = ()
 ) -> Layout:
-    """Put the paper's and our numbers side by side; ``results`` have the signatures of BLEU.
+    """Put the paper's and our numbers side by side.
 
-    A column that the paper has no number for is ours alone.
+    A column without numbers of the paper shows only ours. ``results`` are those of the runs, which
+    have BLEU's signatures.
     """
     headings, lines = [""], [[row.label] for row, _ in filled]
     everyone = [number for _, row_numbers in filled for number in row_numbers]
-    # Where a table has none of the paper's numbers, all are ours.
+    # If a table has none of the paper's numbers, "ours" is not needed in the headings.
     ours = ", ours" if any(n and n.paper is not None for n in everyone) else ""
     for place, column in enumerate(table.columns):
         numbers = [row_numbers[place] for _, row_numbers in filled]
@@ -73,14 +74,14 @@ def lay_out(
 
 
 def write_all(layout: Layout, folder: Path, name: str, content: dict) -> list[Path]:
-    """Write a table in every form, and its bare numbers as JSON; return the files."""
+    """Write a table in every format, and ``content`` as JSON; return the files."""
     files = [*write_texts(layout, folder, name), folder / f"{name}.json"]
     write_json(files[-1], content)
     return files
 
 
 def to_json(layout: Layout, filled: Filled) -> dict:
-    """Return the bare numbers of a table for a JSON file."""
+    """Return the unformatted numbers of a table for a JSON file."""
     rows = {row.name: [n and asdict(n) for n in numbers] for row, numbers in filled}
     return {"title": layout.title, "notes": layout.notes, "rows": rows}
 

@@ -33,8 +33,8 @@ from experiments.numbers import Choices
 from experiments.papers import Table
 from experiments.runs import Place, Run, recipe_words
 
-#: Types of the dictionaries of a recipe; one number is a dictionary for both sides. Those of Li et
-#: al. follow from the parameters of their Base and Big models, others from the preparation.
+#: Recipe -> sizes of its dictionaries; a single number is a joined dictionary. The sizes of Li et
+#: al. follow from the parameters of their Base and Big models, the others from the preparation.
 TYPES = {
     "wmt14_en_de": (28_548, 28_548),
     "wmt17_zh_en": (41_572, 41_572),
@@ -64,7 +64,7 @@ COLUMNS = (
     *("seconds", "peak GiB", "failure"),
 )
 SPLITS = ("train", "valid", "test")
-#: A model of one update never ends a sentence by itself.
+#: After one update a model never ends a sentence by itself.
 SHORT_OUTPUT = ["--max-len-a", "0", "--max-len-b", "10"]
 
 
@@ -80,13 +80,17 @@ def shapes(runs: Iterable[Run]) -> Iterator[tuple[Run, list[Run]]]:
 
 
 def _without_values(settings: Mapping) -> dict:
-    """Replace weights and rates by whether they are on."""
+    """Replace weights and rates by True if they are not 0, else by False."""
     return {k: bool(v) if isinstance(v, float) else v for k, v in settings.items()}
 
 
 def rehearse(tables: Sequence[Table], choices: Choices, out: Path) -> bool:
-    """Rehearse the models of tables from the smallest up; write a table; True if none failed."""
-    papers: dict[Run, float | None] = {}  # a run's parameters, where the paper has them
+    """Rehearse the models of tables from the smallest up, and write a table.
+
+    Returns:
+        True if no model failed.
+    """
+    papers: dict[Run, float | None] = {}  # run -> number of parameters, if the paper gives it
     for table in tables:
         for cell in (cell for row in table.rows for cell in row.cells if cell and cell.experiment):
             run = choices.run(cell.experiment, table, choices.seeds[0])
@@ -95,7 +99,7 @@ def rehearse(tables: Sequence[Table], choices: Choices, out: Path) -> bool:
     file = out / "rehearsal.csv"
     rows, failed = _earlier(file), 0
     for module in ("fairseq_cli.hydra_train", "fairseq_cli.generate", "torch._dynamo"):
-        importlib.import_module(module)  # once, not in every child
+        importlib.import_module(module)  # once here, not in every child process
     for number, (run, group) in enumerate(models, start=1):
         key = run.recipe.config, run.choices.get("size", ""), run.choices["method"], _others(run)
         again = " (already done)" if key in rows and not rows[key][-1] else ""
@@ -112,7 +116,7 @@ def rehearse(tables: Sequence[Table], choices: Choices, out: Path) -> bool:
 
 
 def _earlier(file: Path) -> dict[tuple, list]:
-    """Return the rows of earlier rehearsals, also of other tables, by their first four columns."""
+    """Return the rows of earlier rehearsals, of any table, by their first four columns."""
     if not file.is_file():
         return {}
     with file.open(encoding="utf-8", newline="") as lines:
@@ -128,14 +132,14 @@ def _line(row: Sequence) -> str:
 
 
 def _others(run: Run) -> str:
-    """Return the settings that tell a row from others, without those of a corpus."""
+    """Return the settings that distinguish a row from others, without those of a corpus."""
     own = ("model.", "criterion.")
     shown = {k: v for k, v in run.settings.items() if k.startswith(own) and k != "model._name"}
     return " ".join(f"{k.partition('.')[2]}={v}" for k, v in shown.items())
 
 
 def _size(run: Run) -> int:
-    """Return roughly the number of parameters of a model."""
+    """Return an estimate of a model's number of parameters."""
     model = run.composed["model"]
     widths = [value for key, value in model.items() if key.endswith("embed_dim")]
     width = max([512, *widths] if not widths else widths[:1])
@@ -144,7 +148,7 @@ def _size(run: Run) -> int:
 
 
 def _carry_out(run: Run, out: Path) -> tuple:
-    """Rehearse a run in a process of its own; returns parameters, seconds, GiB and failure."""
+    """Rehearse a run in a process of its own; return parameters, seconds, peak GiB and failure."""
     place = Place(out=out, data=out / "data")
     short = replace(run, settings=run.settings | BRIEF | SMALL_BATCH.get(run.pipeline.kind, {}))
     folder = run.folder(out)
@@ -168,7 +172,7 @@ def _carry_out(run: Run, out: Path) -> tuple:
 
 
 def _in_child(run: Run, place: Place, sender) -> None:
-    """Train, average and decode; send seconds, GiB and the failure."""
+    """Train, average and decode; send seconds, peak GiB and the failure to ``sender``."""
     with (run.folder(place.out) / "log.txt").open("wb") as log:
         for number in (1, 2):
             os.dup2(log.fileno(), number)
@@ -217,7 +221,10 @@ def random_corpus(run: Run, folder: Path) -> None:
 
 
 def _lines(types: int, most: int, count: int) -> list[str]:
-    """Return lines of 40 words: ``count`` random ones, or 0: all types, on each side as many."""
+    """Return ``count`` random lines of words; with 0, lines that contain all ``types``.
+
+    The latter have ``most`` words in total, so that both sides have equally many lines.
+    """
     if count:
         choose = random.Random(count).randrange
         return [" ".join(f"w{choose(types)}" for _ in range(12)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""``diverse-mha reproduce``: a paper's table or figure, by one command."""
+"""``diverse-mha reproduce``: reproduces a paper's table or figure with one command."""
 
 import argparse
 import importlib.util
@@ -24,14 +24,14 @@ from experiments.runner import Runner
 from experiments.runs import Place
 from experiments.tune import Trainer, tune, tuned
 
-PAPER_GPUS = 8  # in a dry run at the scale of the papers, where there is none
+PAPER_GPUS = 8  # assumed by a dry run at the papers' scale on a machine without GPUs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha reproduce``."""
     parser.allow_abbrev = False
     parser.epilog = (
-        "Give an interrupted command again to go on. Tables share their trainings.\n\n"
+        "Run an interrupted command again to resume. Tables share their trainings.\n\n"
         "examples:\n"
         "  diverse-mha reproduce --list\n"
         "  diverse-mha reproduce li2018 table-1 --scale small --seeds 1,2,3"
@@ -64,18 +64,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--out", type=Path, metavar="FOLDER", help="runs and tables (runs/reproduce)"
     )
-    add_number(where, "jobs", None, "trainings at a time; they share the cores (default: 1)")
+    add_number(where, "jobs", None, "trainings in parallel; they share the cores (default: 1)")
     where.add_argument(
         "--slurm",
         metavar="OPTIONS",
-        help="submit the runs to Slurm, by options of sbatch such as "
-        "partition=gpu,gpus_per_node=8,time=2-00:00:00; give the command again to collect",
+        help="submit the runs to Slurm with options of sbatch, such as "
+        "partition=gpu,gpus_per_node=8,time=2-00:00:00; run the command again to collect results",
     )
     where.add_argument(
         "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
     )
     training = parser.add_argument_group("training")
-    add_number(training, "updates", None, "updates of every training, for a trial")
+    add_number(training, "updates", None, "number of updates of every training, for a trial")
     training.add_argument(
         "--tune",
         action="append",
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tune starts from the best value of this one",
     )
     training.add_argument(
-        "--tuned", type=Path, metavar="FILE", help="train each row at the best that --tune wrote"
+        "--tuned", type=Path, metavar="FILE", help="train each row with the best settings of --tune"
     )
     training.add_argument(
         "--bf16",
@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-#: Options without an effect beside another one.
+#: Pairs of options: the first has no effect with the second.
 IDLE = (
     ("collect", "dry_run"),
     ("jobs", "dry_run"),
@@ -107,7 +107,7 @@ IDLE = (
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out ``diverse-mha reproduce``; returns 1 if a row failed."""
+    """Carry out ``diverse-mha reproduce``; return 1 if a row failed."""
     import_plugin(args.user_dir)
     if args.list:
         print(listing())
@@ -210,7 +210,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 
 def _place(args: argparse.Namespace) -> Place:
-    out = (args.out or Path("runs/reproduce")).absolute()  # where one stands, not in the clone
+    out = (args.out or Path("runs/reproduce")).absolute()  # in the current folder, not the clone
     check_output_folder("--out", out)
     data = out / "smoke" / "data" if args.scale == "smoke" else Path("data").absolute()
     return Place(
@@ -221,7 +221,7 @@ def _place(args: argparse.Namespace) -> Place:
 
 
 def _file_name(item: Table, args: argparse.Namespace) -> str:
-    """Return the name of a table's files, which says what was changed or left out."""
+    """Return the name of a table's files, with suffixes for the options that change results."""
     name = f"{item.paper}-{item.name}" + ("" if args.rows is None else "-rows")
     name += {None: "", True: "-bf16", False: "-float32"}[args.bf16]
     name += "" if args.updates is None else f"-{args.updates}-updates"
@@ -229,7 +229,7 @@ def _file_name(item: Table, args: argparse.Namespace) -> str:
 
 
 def _table(item: Table, name: str, choices: Choices, runner: Runner) -> bool:
-    """Run and print one table; returns True if it is complete."""
+    """Run and print one table; return True if it is complete."""
     needs = needs_of(item, choices)
     found = runner.run_all([run for need in needs for run in need.runs])
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
@@ -252,7 +252,7 @@ def _table(item: Table, name: str, choices: Choices, runner: Runner) -> bool:
 
 
 def _complete(filled: Filled, choices: Choices) -> bool:
-    """Return True if every cell has a value of each seed, but for optional measures."""
+    """Return True if every cell has a value for each seed, except those of optional measures."""
     return all(
         len(number.ours) == len(choices.seeds)
         for row, numbers in filled
@@ -262,7 +262,7 @@ def _complete(filled: Filled, choices: Choices) -> bool:
 
 
 def _draw(results: Results, filled: Filled, folder: Path, name: str) -> list[Path]:
-    """Draw a figure; heads and models are those of the first seed."""
+    """Draw a figure from the heads and models of the first seed; return its files."""
     item, choices, place, drawn = results.table, results.choices, results.place, []
     for row, numbers in filled:
         cells = zip(item.columns, row.cells, strict=True)

@@ -1,4 +1,4 @@
-"""Carries out runs: skips finished ones, resumes interrupted ones, keeps results."""
+"""Carries out runs: skips finished ones, resumes interrupted ones, and writes results."""
 
 import contextlib
 import os
@@ -20,15 +20,15 @@ from experiments import runs
 from experiments.numbers import RESULT, collect, read, summary
 from experiments.runs import Need, Place, Run, Step
 
-LOG = "log.txt"  # the commands and all they print
-#: Yields each command that it waits for, or None to wait a moment.
+LOG = "log.txt"  # the commands and all their output
+#: A task: yields each command that it waits for, or None to be resumed a moment later.
 Task = Iterator[Command | None]
 
 
 def side_by_side(tasks: Iterable[Task], jobs: int) -> None:
-    """Carry out tasks in order, at most ``jobs`` at a time.
+    """Carry out tasks in order, at most ``jobs`` in parallel.
 
-    After a signal or an error that no task expects, all commands end.
+    A signal or an unexpected error ends all commands.
     """
     waiting, running = iter(tasks), {}
     with stoppable() as check:
@@ -46,7 +46,7 @@ def side_by_side(tasks: Iterable[Task], jobs: int) -> None:
         finally:
             end([command for command in running.values() if command is not None])
             for task in running:
-                task.close()  # lets locks go
+                task.close()  # releases its locks
 
 
 def _advance(task: Task, running: dict[Task, Command | None]) -> None:
@@ -57,7 +57,7 @@ def _advance(task: Task, running: dict[Task, Command | None]) -> None:
 
 
 def start_logged(step: Step, log: Path, jobs: int = 1) -> Command:
-    """Start a command in the project's folder; its output is appended to a log."""
+    """Start a command in the project's folder, with its output appended to a log."""
     environment = os.environ | {"DIVERSE_MHA_PYTHON": sys.executable} | import_path()
     if jobs > 1:  # each command gets its share of the cores
         environment.setdefault("OMP_NUM_THREADS", str(max(1, cores() // jobs)))
@@ -72,7 +72,7 @@ def start_logged(step: Step, log: Path, jobs: int = 1) -> Command:
 
 
 def check_ended(step: Step, command: Command, log: Path) -> None:
-    """Raise an error with the last error, or else line, of a log if the command failed."""
+    """If the command failed, raise an error with the log's last error message, or last line."""
     if not command.code:
         return
     last = ("\n" + log.read_text(encoding="utf-8", errors="replace")).rpartition("\n$ ")[2]
@@ -92,7 +92,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def failure_told(head: str) -> Iterator[None]:
-    """Turn a failure into one line that begins with ``head``."""
+    """Context manager: print a failure in one line that begins with ``head``, and go on."""
     try:
         yield
     except UserError as error:
@@ -103,13 +103,13 @@ def failure_told(head: str) -> Iterator[None]:
 
 @dataclass
 class Runner:
-    """Carries out runs."""
+    """Carries out runs, and measures their heads."""
 
     place: Place
-    jobs: int = 1  # runs at a time
-    collect: bool = False  # train and measure nothing; return existing results
+    jobs: int = 1  # number of runs in parallel
+    collect: bool = False  # True: train and measure nothing; return existing results
     start: Callable[[Step, Path, int], Command] = start_logged
-    queued: int = field(default=0, init=False)  # runs that wait or run elsewhere
+    queued: int = field(default=0, init=False)  # number of runs that wait or run in a job queue
     _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # cache
 
     def run_all(self, wanted: Sequence[Run]) -> dict[Run, dict]:
@@ -130,18 +130,18 @@ class Runner:
         return {run: found[run] for run in distinct if run in found}
 
     def _obtain(self, missing: Mapping[Run, str], found: dict[Run, dict]) -> None:
-        """Carry out runs and add their results to ``found``; each has the head of its lines."""
+        """Carry out the runs in ``missing`` (run -> prefix of its output lines); fill ``found``."""
         side_by_side((self._run(run, head, found) for run, head in missing.items()), self.jobs)
 
     def measure(self, needs: Sequence[Need]) -> None:
-        """Measure the heads of finished runs, unless that is done or results are collected."""
+        """Measure the heads of finished runs; skip measured ones, and all with ``collect``."""
         if not self.collect:
             by_file = {need.file(self.place): need for need in needs}
             waiting = [need for need in by_file.values() if not self.is_measured(need)]
             side_by_side(map(self._measure, waiting), self.jobs)
 
     def is_measured(self, need: Need) -> bool:
-        """Return True if the heads are measured and, unless collecting, newer than checkpoints."""
+        """Return True if the heads are measured and, without ``collect``, newer than the models."""
         output = need.file(self.place)
         if self.collect:
             return output.is_file()
@@ -150,16 +150,16 @@ class Runner:
         return output.is_file() and output.stat().st_mtime >= newest
 
     def heads(self, need: Need) -> dict | None:
-        """Return what :meth:`measure` wrote; None if it is missing or damaged."""
+        """Return the output of :meth:`measure`; None if it is missing or damaged."""
         file = need.file(self.place)
         if file not in self._heads and self.is_measured(need):
             self._heads[file] = None
             with failure_told(f"      {need.run.name}: "):
-                self._heads[file] = read_json(file, "delete it and give the command again")
+                self._heads[file] = read_json(file, "delete it and run the command again")
         return self._heads.get(file)
 
     def result(self, run: Run) -> dict | None:
-        """Return the result of a finished run."""
+        """Return the result of a finished run, else None."""
         return read(run.folder(self.place.out) / RESULT)
 
     def _run(self, run: Run, head: str, found: dict[Run, dict]) -> Task:
@@ -168,7 +168,7 @@ class Runner:
             say(f"{head}started; log: {folder / LOG}")
             with sole_use(folder):
                 yield from self._prepare(run)
-                # Another process may have finished it.
+                # Another process may have finished the run meanwhile.
                 found[run] = self.result(run) or (yield from self._carry_out(run, folder))
             seconds = sum(found[run]["seconds"].values())
             say(f"{head}{summary(found[run])}, {seconds:.0f} s")
@@ -187,7 +187,7 @@ class Runner:
         return replace(self.place, gpus=run.gpus(torch.cuda.device_count()))
 
     def _prepare(self, run: Run) -> Task:
-        """Prepare a corpus, one at a time: some are made from another."""
+        """Prepare a run's corpus; only one at a time, because some are made from others."""
         logs = self.place.out / run.scale / "data"
         with contextlib.ExitStack() as held:
             while True:
@@ -201,7 +201,7 @@ class Runner:
                 yield from self._execute(runs.prepare(run, self.place), log)
 
     def _tidy(self, run: Run, folder: Path) -> None:
-        """Remove the checkpoints of an average."""
+        """Remove the checkpoints that were averaged."""
         pipeline = run.pipeline
         if pipeline.average:
             with contextlib.suppress(UserError):  # an earlier start has removed them

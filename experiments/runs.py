@@ -1,4 +1,4 @@
-"""From an experiment to a run at a scale: recipe, choices, settings, name and commands."""
+"""Turns an experiment into a run at a scale: recipe, choices, settings, name and commands."""
 
 import hashlib
 import json
@@ -17,9 +17,9 @@ from diverse_mha.training.train import hydra_quoted
 from experiments.papers import Experiment
 from experiments.scales import CORPORA, DATA, Recipe, both_sides
 
-#: By kind of model, the file with the scores on the test set.
+#: Kind of model -> name of the file with the scores on the test set.
 TEST_FILES = {"translation": "test", "language_model": "test", "classifier": "accuracy"}
-#: Settings of places and logs, which do not change the result; the command gives its own.
+#: Settings of folders and logs, which do not change the result; the command sets them.
 PLACES = (
     ("checkpoint", "save_dir"),
     ("common", "user_dir"),
@@ -27,16 +27,16 @@ PLACES = (
     ("common", "log_interval"),
     ("task", "data"),
 )
-_OFF = ("common.bf16", "common.fp16")  # off by default in fairseq, so that False is no change
-# Already in a run's name, or equal in all runs of a scale.
+_OFF = ("common.bf16", "common.fp16")  # off by default in fairseq: setting False is no change
+# Settings left out of a run's name: already in it, or equal in all runs of a scale.
 _UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
-# Words that Hydra's grammar takes without quotes, and takes as words.
+# Values that Hydra's grammar reads as strings without quotes.
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Folders and devices."""
+    """Folders and devices of all runs."""
 
     out: Path  # output
     data: Path  # prepared corpora
@@ -49,7 +49,7 @@ class Step:
     """One command."""
 
     name: str  # ``prepare``, ``run``, ``train`` or ``analyze``
-    words: tuple[str, ...]  # to be run in the project's folder; ``python`` is the running one
+    words: tuple[str, ...]  # run in the project's folder; ``python`` is the running interpreter
 
     def shell(self) -> str:
         """Return the command, quoted for a shell."""
@@ -61,11 +61,11 @@ class Run:
     """One training at one scale with one seed."""
 
     name: str  # readable, ending with ``key``
-    key: str  # hash of all that decides the result
+    key: str  # hash of everything that determines the result
     scale: str
     recipe: Recipe
-    choices: Mapping[str, str]  # by group of ``configs/``
-    settings: Mapping[str, object]  # changes of the recipe, by dotted name
+    choices: Mapping[str, str]  # group of ``configs/`` -> file
+    settings: Mapping[str, object]  # changes of the recipe, by dotted key
     composed: Mapping = field(repr=False)  # all settings
     pipeline: Pipeline  # preparation and evaluation
     corpus: str  # its folder below the data folder
@@ -73,7 +73,7 @@ class Run:
     seed: int
 
     def __eq__(self, other: object) -> bool:
-        # Two experiments may be one run.
+        # Different experiments may lead to the same run.
         return isinstance(other, Run) and (self.scale, self.name) == (other.scale, other.name)
 
     def __hash__(self) -> int:
@@ -84,7 +84,7 @@ class Run:
         return out / self.scale / "runs" / self.name
 
     def data(self, place: Place) -> Path:
-        """Return the binarised corpus."""
+        """Return the folder of the binarised corpus."""
         return place.data / self.corpus / "bin"
 
     def model(self, place: Place) -> Path:
@@ -97,9 +97,10 @@ class Run:
         return self.folder(place.out) / f"{TEST_FILES[self.pipeline.kind]}.json"
 
     def gpus(self, available: int) -> int:
-        """Return how many GPUs it takes: a divisor of the batches of an update; smoke takes none.
+        """Return the number of GPUs to use; 0 at the scale smoke.
 
-        So ``scripts/train.sh`` can divide the recipe's ``optimization.update_freq`` by it.
+        It divides the recipe's ``optimization.update_freq``, as ``scripts/train.sh`` requires to
+        keep the batch size.
         """
         batches = int((lookup(self.composed, "optimization.update_freq") or [1])[0])
         most = 0 if self.scale == "smoke" else min(batches, available)
@@ -108,10 +109,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Need:
-    """A run that a table or figure needs."""
+    """A run that a table or figure needs, and the measurement of its heads."""
 
     run: Run
-    heads: Mapping[str, str]  # options of ``diverse-mha analyze``; empty: not measured
+    heads: Mapping[str, str]  # options of ``diverse-mha analyze``; empty: no measurement
     against: Run | None = None  # the run to compare it with
 
     @property
@@ -120,14 +121,17 @@ class Need:
         return (self.run,) if self.against is None else (self.run, self.against)
 
     def file(self, place: Place) -> Path:
-        """Return the output of ``diverse-mha analyze``."""
+        """Return the output file of ``diverse-mha analyze``."""
         parts = ["heads", *(value.replace(",", "+") for value in self.heads.values())]
         parts += [f"against-{self.against.key}"] if self.against is not None else []
         return self.run.folder(place.out) / ".".join([*parts, "json"])
 
 
 def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | None = None) -> Run:
-    """Turn an experiment into a run; ``updates`` replaces the recipe's number, without averages."""
+    """Turn an experiment into a run.
+
+    ``updates`` replaces the recipe's number of updates, and then no checkpoints are averaged.
+    """
     by_scale = CORPORA[experiment.corpus]
     if scale not in by_scale:
         scales = ", ".join(sorted(by_scale))
@@ -171,7 +175,7 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
 
 
 def fingerprint(settings: Mapping, pipeline: Pipeline, corpus: str) -> str:
-    """Hash what decides a result: settings without places, evaluation and corpus."""
+    """Hash everything that determines a result: settings except ``PLACES``, evaluation, corpus."""
     kept = {k: dict(v) for k, v in settings.items() if k not in GROUPS}
     for group, key in PLACES:
         kept.get(group, {}).pop(key, None)
@@ -203,7 +207,7 @@ def _name(experiment, recipe, changed, languages, seed, key) -> str:
     for name, value in changed.items():
         if (name in skip and name not in experiment.settings) or name.startswith(_UNNAMED):
             continue
-        # Encoder and decoder have one width.
+        # Encoder and decoder have the same width.
         short = name.split(".")[-1].replace("encoder_", "").replace("decoder_", "")
         text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
         parts.append(f"{short}={text}".replace(",", "+"))
@@ -231,7 +235,7 @@ def train(run: Run, place: Place) -> Step:
 
 def recipe_words(run: Run, place: Place) -> list[str]:
     """Return a run's recipe, choices and settings, as ``scripts/run.sh`` takes them."""
-    # Given even for one: fairseq would use all GPUs for larger batches.
+    # Given even for one GPU, because fairseq would otherwise use all GPUs, with larger batches.
     words = [run.recipe.config, *(["--processes", str(place.gpus)] if place.gpus else [])]
     known = groups_of(run.recipe.config)
     for group, choice in run.choices.items():

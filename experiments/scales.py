@@ -1,4 +1,4 @@
-"""The recipe of each corpus at each scale, and what the smaller scales change in it."""
+"""The recipe of each corpus at each scale, and its changes at the smaller scales."""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,21 +7,21 @@ DATA = "{data}"  # stands for the folder of prepared corpora in a command
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a corpus of the papers is trained at one scale: a recipe, and what is changed in it."""
+    """Recipe for a corpus of the papers at one scale, and the changes of that recipe."""
 
     config: str  # the recipe in ``configs/``
     folder: str = ""  # below the data folder; empty: the recipe's; ``{task}`` is a probing task
     prepare: tuple[str, ...] = ()  # a script of ``data-prep/`` and its options; empty: the recipe's
     reverse: bool = False  # True if the corpus is prepared in the paper's other direction
-    width: float = 1.0  # model width as a share of the paper's
-    ffn: int = 4  # feed-forward width by model width
+    width: float = 1.0  # ratio of the model width to the paper's
+    ffn: int = 4  # ratio of the feed-forward width to the model width
     #: Settings of each size; empty if ``configs/size/`` has them.
     sizes: dict[str, dict] = field(default_factory=dict)
-    settings: dict[str, object] = field(default_factory=dict)  # of all runs
+    settings: dict[str, object] = field(default_factory=dict)  # settings of all runs
 
 
 def both_sides(**shape: int) -> dict[str, int]:
-    """Return settings that give encoder and decoder one shape."""
+    """Return settings that give encoder and decoder the same shape."""
     sides = ("encoder", "decoder")
     return {f"model.{side}_{name}": value for side in sides for name, value in shape.items()}
 
@@ -60,7 +60,7 @@ _PTB = Recipe("ptb", sizes=_ONE_SIZE, settings=_OFTEN)
 _DEMO_LM = Recipe("demo_lm", sizes=_ONE_SIZE)
 _LOGIC = Recipe("logic", sizes=_ONE_SIZE)
 _PROBING = Recipe("probing", "probing/{task}", ("prepare-probing.sh",), sizes=_ONE_SIZE)
-# Learns the task in two hours of a CPU core; see configs/logic.yaml.
+# Trains in two hours on a CPU core; see configs/logic.yaml.
 _SMALL_LOGIC = {
     "common.bf16": True,
     "model.encoder_embed_dim": 128,
@@ -93,7 +93,7 @@ def _translation(config: str, *, reverse: bool = False, **more) -> dict[str, Rec
     return {"paper": Recipe(config, **more), "small": small, "smoke": smoke}
 
 
-#: By corpus of a paper and by scale.
+#: Corpus of a paper -> scale -> recipe.
 CORPORA: dict[str, dict[str, Recipe]] = {
     "wmt14_en_de": _translation("wmt14_en_de", reverse=True),
     "wmt17_zh_en": _translation("wmt17_zh_en"),

@@ -1,6 +1,6 @@
-"""``diverse-mha reproduce --slurm``: the missing runs of a table as an array of Slurm jobs.
+"""``diverse-mha reproduce --slurm``: submits the missing runs of a table as an array of Slurm jobs.
 
-``submitit`` submits the array, and resubmits a job that is pre-empted or out of time.
+``submitit`` submits the array, and resubmits jobs that are pre-empted or reach their time limit.
 """
 
 import os
@@ -19,25 +19,25 @@ from experiments.runs import Place, Run
 
 @dataclass
 class Job:
-    """A run on a node."""
+    """A Slurm job that carries out one run."""
 
     run: Run
     place: Place
 
     def __call__(self) -> None:
-        """Carry out or resume the run; its result is a file in its folder."""
+        """Carry out or resume the run, which writes its result to a file in its folder."""
         if not Runner(self.place).run_all([self.run]):
             raise SystemExit(1)
 
     def checkpoint(self):
-        """Return what submitit submits after a pre-emption: the run resumes by itself."""
+        """Return the job that submitit submits after a pre-emption: this one, as runs resume."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
 
 
 def read_options(text: str) -> dict[str, int | str]:
-    """Read ``partition=gpu,time=2-00:00:00``: options of ``sbatch``, with underscores."""
+    """Parse options of ``sbatch``, with underscores, such as ``partition=gpu,time=2-00:00:00``."""
     pairs = [word.partition("=")[::2] for word in split_list(text)]
     options = {key: int(value) if value.isdecimal() else value for key, value in pairs}
     if not all(key and value for key, value in pairs):
@@ -54,7 +54,7 @@ def queued_jobs() -> dict[str, str]:
         done = subprocess.run(words, capture_output=True, text=True)
     except FileNotFoundError:
         raise UserError(
-            "--slurm: there is no squeue here; give the command on a node of Slurm"
+            "--slurm: squeue is not installed here; run the command on a Slurm node"
         ) from None
     if done.returncode:
         raise UserError(f"--slurm: squeue failed: {done.stderr.strip()}; check SLURM_CONF")
@@ -63,10 +63,10 @@ def queued_jobs() -> dict[str, str]:
 
 
 def submit(tasks: Sequence[Job], options: Mapping[str, int | str], folder: Path) -> list[str]:
-    """Submit runs as an array; returns their job numbers."""
+    """Submit jobs as an array; return their job numbers."""
     import submitit
 
-    os.environ |= import_path()  # sbatch hands it on
+    os.environ |= import_path()  # sbatch passes the environment to the jobs
     executor = submitit.SlurmExecutor(folder=folder / "%j", max_num_timeout=1000)
     try:
         executor.update_parameters(job_name="diverse-mha", **options)
@@ -77,13 +77,13 @@ def submit(tasks: Sequence[Job], options: Mapping[str, int | str], folder: Path)
         raise UserError(f"--slurm: {reason}; correct the options") from None
     except submitit.core.utils.FailedJobError as error:
         reason = str(error).strip().splitlines()[-1]
-        raise UserError(f"--slurm: sbatch refuses: {reason}; correct the options") from None
+        raise UserError(f"--slurm: sbatch failed: {reason}; correct the options") from None
     return [job.job_id for job in jobs]
 
 
 @dataclass
 class SlurmRunner(Runner):
-    """Submits missing runs; given again, it collects finished ones."""
+    """Submits missing runs instead of carrying them out; a later call collects finished ones."""
 
     options: dict[str, int | str] = field(default_factory=dict)
     queue: Callable[[], dict[str, str]] = queued_jobs

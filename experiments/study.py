@@ -1,4 +1,4 @@
-"""Tests of a table's rows against its baseline, as ``diverse-mha compare`` tests systems."""
+"""Tests a table's rows against its baseline, as ``diverse-mha compare`` tests systems."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,19 +15,20 @@ from experiments.runner import failure_told
 from experiments.runs import Place, Run
 
 VALID = "valid nll"
-VALID_STEP = 0.001  # fairseq logs it to three decimals
+VALID_STEP = 0.001  # rounding step: fairseq logs the loss with three decimals
 VALID_NOTE = (
-    "valid nll: token loss on the validation set, bits a token, lower is better; it also chose the "
-    "checkpoints, of all rows alike."
+    "valid nll: token loss on the validation set, bits per token, lower is better; in all rows it "
+    "also selected the checkpoint."
 )
 
 
 def compared(
     finished: Mapping[Row, list[Run]], found: Mapping[Run, dict], place: Place
 ) -> list[System]:
-    """Compare rows with the first, by test scores and by the validation's token loss.
+    """Compare all rows with the first, by test scores and by token loss on the validation set.
 
-    Skips runs without scores, with one line each; empty if fewer than two rows are left.
+    Runs without scores are skipped, with one line each. The result is empty if fewer than two rows
+    are left, or if the first is skipped.
     """
     scored: dict[Row, list[Scored]] = {}
     for row, run in ((row, run) for row, runs in finished.items() for run in runs):
@@ -41,7 +42,7 @@ def compared(
 
 
 def _scored(run: Run, result: Mapping, place: Place) -> Scored:
-    """Return a run's scores from its result, since its folder may hold other ones."""
+    """Return a run's scores from its result; the files in its folder may have changed since."""
     folder, file, reference = run.folder(place.out), run.test_file(place), None
     if file.stem not in result["scores"]:
         raise UserError(f"{folder / RESULT}: has no score on the test set; delete it and run again")
@@ -53,7 +54,7 @@ def _scored(run: Run, result: Mapping, place: Place) -> Scored:
 
 
 def marked(results: Results, filled: Filled) -> Filled:
-    """Mark BLEU that differs from the row above with the method ``baseline``."""
+    """Mark BLEU that differs significantly from that of the ``baseline`` row above."""
     rows = {row: list(numbers) for row, numbers in filled}
     for column in range(len(results.table.columns)):
         blocks: list[dict[Row, list[Run]]] = []
@@ -78,12 +79,12 @@ def marked(results: Results, filled: Filled) -> Filled:
 def report(results: Results, to: Path) -> list[Path]:
     """Print the tests of a study's rows and return their files, beside ``to``."""
     table, choices = results.table, results.choices
-    for earlier in to.parent.glob(f"{to.name}.tests.*"):  # of other rows or seeds
+    for earlier in to.parent.glob(f"{to.name}.tests.*"):  # may be of other rows or seeds
         earlier.unlink()
     runs = results.runs()
     rows = sorted(runs, key=lambda row: row.name != table.baseline)
     if rows[0].name != table.baseline:
-        print(f"no tests: they are against the row {table.baseline}, which is not asked for")
+        print(f"no tests: they need the row {table.baseline}, which --rows leaves out")
         return []
     with failure_told("      tests: "):
         systems = compared({row: runs[row] for row in rows}, results.found, results.place)

@@ -1,7 +1,7 @@
-"""``diverse-mha reproduce --tune``: every row at its own best, chosen on validation alone.
+"""``diverse-mha reproduce --tune``: finds the best settings of every row on the validation set.
 
-Each row tries the values of the first ``--tune``, then those of the second at its best of the
-first, and so on; a single value holds for all trials. No test set is read before the choice is
+Each row tries the values of the first ``--tune``. With the best of these it tries the values of the
+second, and so on. A single value is used in all trials. No test set is read before the choice is
 written.
 """
 
@@ -25,15 +25,15 @@ from experiments.papers import Row, Table
 from experiments.runner import LOG, Runner
 from experiments.runs import PLACES, Run
 
-#: Short names; of others the recipe's group with such a key is taken.
+#: Short names of keys; for other names, the group of the recipe that has such a key is used.
 SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
 
 
 @dataclass
 class Trainer(Runner):
-    """Trains and reads the validation score from the log, without an evaluation.
+    """Trains, and reads the validation score from the log instead of evaluating.
 
-    That of a training which diverges is infinite.
+    The score of a training that diverges is infinite.
     """
 
     def result(self, run: Run) -> dict | None:
@@ -58,7 +58,7 @@ class Trainer(Runner):
 
 
 def validation(run: Run, log: Path) -> float:
-    """Return the best checkpoint's score: loss in bits a token, or minus the accuracy."""
+    """Return the best checkpoint's score: loss in bits per token, or minus the accuracy."""
     entries = read_log(log)["validation"]
     if run.pipeline.kind == "classifier":
         scores = [-entry["accuracy"] for entry in entries if "accuracy" in entry]
@@ -70,7 +70,7 @@ def validation(run: Run, log: Path) -> float:
 
 
 def read_sweep(word: str, table: Table, choices: Choices) -> tuple[str, list]:
-    """Read ``lr=0.001,0.002``: a key of the recipe, and the values to try."""
+    """Parse a sweep such as ``lr=0.001,0.002``; return the recipe's key and the values to try."""
     name, separator, text = word.partition("=")
     values = split_list(text)
     recipes = [_run(table, row, {}, choices, choices.seeds[0]).composed for row in table.rows]
@@ -79,7 +79,7 @@ def read_sweep(word: str, table: Table, choices: Choices) -> tuple[str, list]:
         items = [item for recipe in recipes for item in recipe.items()]
         groups = {group for group, there in items if isinstance(there, dict) and name in there}
         if len(groups) != 1:
-            raise UserError(f"--tune {word}: name the group, too, as in model.{name}")
+            raise UserError(f"--tune {word}: name the group too, as in model.{name}")
         key = f"{groups.pop()}.{name}"
     read = [parse_overrides([f"{key}={value}"])[1][key] for value in values] if all(values) else []
     if not separator or not read or any(value in read[:n] for n, value in enumerate(read)):
@@ -95,7 +95,7 @@ def read_sweep(word: str, table: Table, choices: Choices) -> tuple[str, list]:
 
 
 def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, name: str) -> bool:
-    """Try all settings, then print and write the trials and the choice; True if none failed."""
+    """Try all settings; print and write the trials and the best ones; True if none failed."""
     check_table(table, "--tune")
     sweeps = [read_sweep(word, table, choices) for word in words]
     keys = [key for key, _ in sweeps]
@@ -108,7 +108,7 @@ def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, 
     _check_choice(folder / f"{name}.json", said, table.rows)
     fixed = {key: values[0] for key, values in sweeps if len(values) == 1}
     best: dict[str, dict] = {row.name: dict(fixed) for row in table.rows}
-    scores: dict[tuple, float] = {}  # by row and settings
+    scores: dict[tuple, float] = {}  # (row, settings) -> score
     for key, values in (sweep for sweep in sweeps if len(sweep[1]) > 1):
         rows = [row for row in table.rows if row.name in best]
         tried = [(row, best[row.name] | {key: value}) for value in values for row in rows]
@@ -145,7 +145,7 @@ def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, 
 
 
 def _check_choice(file: Path, said: Mapping, rows: Sequence[Row]) -> None:
-    """Raise an error where a choice is written down that this one would replace."""
+    """Raise an error if the file has a choice of another ``--tune``, which would be replaced."""
     if not file.is_file():
         return
     before = dict(read_json(file, "move it away"))
@@ -156,7 +156,7 @@ def _check_choice(file: Path, said: Mapping, rows: Sequence[Row]) -> None:
 def lay_out(
     table: Table, scores: Mapping[tuple, float], best: Mapping[str, dict], choices: Choices
 ) -> Layout:
-    """Lay out the trials, a line a setting, in the order of the rows."""
+    """Lay out the trials, one line per setting, in the order of the rows."""
     accuracy = table.tested == "accuracy"
     lines: list[tuple[str, ...]] = []
     for row in table.rows:
@@ -186,7 +186,7 @@ def tuned(item: Table, file: Path, scale: str) -> Table:
     content = read_json(file, "tune again")
     choice = content.get("rows") if isinstance(content, dict) else None
     if not (isinstance(choice, dict) and all(isinstance(one, dict) for one in choice.values())):
-        raise UserError(f"--tuned {file}: holds no choice; name the file that --tune wrote")
+        raise UserError(f"--tuned {file}: contains no choice; give the file that --tune wrote")
     of = [content.get(key) for key in ("paper", "table", "scale")]
     if of != [item.paper, item.name, scale]:
         raise UserError(
@@ -207,11 +207,11 @@ def tuned(item: Table, file: Path, scale: str) -> Table:
 
 
 def check_table(item: Table, option: str) -> None:
-    """Raise an error for a table with rows of several trainings."""
+    """Raise an error if a row of the table has several trainings."""
     if any(len({c and c.experiment for c in row.cells}) != 1 for row in item.rows):
         raise UserError(
-            f"{option}: {item.paper} {item.name} has no rows of one training each; take a table "
-            "of the study"
+            f"{option}: rows of {item.paper} {item.name} have several trainings; use a table of "
+            "the study"
         )
 
 
@@ -220,7 +220,7 @@ def _run(table: Table, row: Row, settings: Mapping, choices: Choices, seed: int)
 
 
 def _spelt(settings: Mapping[str, object]) -> str:
-    """Write settings in a short line."""
+    """Return settings as one short line."""
 
     def text(value: object) -> str:
         return "+".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -55,7 +55,7 @@ def test_wrong_options_are_refused(options, said, tmp_path):
 
 def test_a_machine_without_slurm_is_reported_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="--slurm: there is no squeue here; give the command on"):
+    with pytest.raises(UserError, match="--slurm: squeue is not installed here; run the command"):
         queued_jobs()
 
 

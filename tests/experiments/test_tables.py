@@ -118,8 +118,8 @@ def test_a_custom_table_is_read_from_toml(monkeypatch):
         ("method", "metod", "metod: unknown key of a table; choose from "),
         ('head = "x", ', "", "own: a table, row or column has no 'head'; give one"),
         ("[[table]]", "[[table]", "own: not readable as TOML: .*; correct it"),
-        ("perplexity", "perplexty", "own table-1: no measure 'perplexty'; choose from "),
-        ('corpus = "ptb"', 'corpus = "ptb"\nbaseline = "x"', "no baseline 'x'; choose from"),
+        ("perplexity", "perplexty", "own table-1: unknown measure 'perplexty'; choose from "),
+        ('corpus = "ptb"', 'corpus = "ptb"\nbaseline = "x"', "unknown baseline 'x'; choose from"),
     ],
 )
 def test_mistakes_in_a_custom_table_are_reported(old, new, message, monkeypatch):

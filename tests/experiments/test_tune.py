@@ -88,7 +88,7 @@ def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
     ("words", "message"),
     [
         ([*TABLE, "--tune", "lr"], "--tune lr: give a key and different values, as in lr=0.001"),
-        ([*TABLE, "--tune", "heads=1,2"], "--tune heads=1,2: name the group, too, as in model."),
+        ([*TABLE, "--tune", "heads=1,2"], "--tune heads=1,2: name the group too, as in model."),
         ([*TABLE, "--tune", "lr="], "--tune lr=: give a key and different values, as in lr=0.001"),
         ([*TABLE, "--tune", "lr=0.001,1e-3"], "--tune lr=0.001,1e-3: give a key and different"),
         (
@@ -106,7 +106,7 @@ def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
         ),
         (
             ["reproduce", "li2018", "3", "--scale", "smoke", "--tune", "lr=1,2"],
-            "--tune: li2018 table-3 has no rows of one training each; take a table of the study",
+            "--tune: rows of li2018 table-3 have several trainings; use a table of the study",
         ),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_value_that_diverges_is_never_chosen(tmp_path, started, capsys):
 def test_a_file_without_tuned_settings_is_refused(content, tmp_path):
     file = tmp_path / "a.json"
     file.write_text(json.dumps(content))
-    with pytest.raises(UserError, match="holds no choice; name the file that --tune wrote"):
+    with pytest.raises(UserError, match="contains no choice; give the file that --tune wrote"):
         cli.run([*TABLE, "--tuned", str(file), "--out", str(tmp_path)])
 
 

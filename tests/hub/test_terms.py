@@ -277,7 +277,10 @@ def test_a_schedule_decides_when_terms_act():
             with terms.collect(inputs, update) as heads:
                 model(**inputs)
             losses.append(float(torch.as_tensor(heads.loss()).detach()))
-        with pytest.raises(UserError, match="needs the update; give step"), terms.collect(inputs):
+        with (
+            pytest.raises(UserError, match="needs the number of updates; give step"),
+            terms.collect(inputs),
+        ):
             pass
     assert losses[:2] == [0, 0]
     assert losses[2:] == pytest.approx([losses[4] / 2, losses[4], losses[4]]) and losses[4] > 0
@@ -287,7 +290,7 @@ def test_two_passes_over_different_sentences_are_refused():
     model = build("bert")
     with HeadTerms(model, hsic_weight=1.0) as terms, terms.collect({}):
         model(**batch("bert"))
-        with pytest.raises(UserError, match="^hsic_weight: .* call the model once a batch"):
+        with pytest.raises(UserError, match="^hsic_weight: .* call the model once per batch"):
             model(**batch("bert", sentences=2))
 
 
