@@ -75,7 +75,7 @@ class LaunchCounter(TorchDispatchMode):
         return staticmethod(run)
 
     def _tolist(self, x: torch.Tensor, original=torch.Tensor.tolist) -> list:
-        self.waits["tolist"] += 1  # torch dispatches nothing
+        self.waits["tolist"] += 1  # torch dispatches no operation for tolist
         return original(x)
 
     @contextmanager

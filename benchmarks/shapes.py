@@ -45,7 +45,7 @@ class Shape:
 class LanguageModelShape(Shape):
     """A decoder and its training blocks; ``mean_length`` is the length of a block."""
 
-    cutoffs: str = ""  # of adaptive input and softmax; empty: shared embeddings, plain softmax
+    cutoffs: str = ""  # for adaptive input and softmax; empty: shared embeddings, plain softmax
 
     @property
     def layout(self) -> str:

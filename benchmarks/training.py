@@ -18,7 +18,7 @@ from benchmarks.batches import stand_in_task, to_device
 from benchmarks.shapes import Shape
 from benchmarks.variants import Variant, variants_of
 
-diverse_mha.register()  # models and criterions
+diverse_mha.register()  # registers models and criterions with fairseq
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LABEL_SMOOTHING = 0.1

@@ -56,8 +56,8 @@ class Cell:
 class Row:
     """One row of a table."""
 
-    name: str  # on the command line
-    label: str  # in the paper
+    name: str  # name on the command line
+    label: str  # name in the paper
     cells: tuple[Cell | None, ...]
     mean_of: tuple[str, ...] = ()  # names of rows; this row is their mean and is not trained
 
@@ -67,7 +67,7 @@ class Table:
     """One table of a paper."""
 
     paper: str = ""  # the file in ``tables/``, such as ``li2018``
-    name: str  # on the command line
+    name: str  # name on the command line
     title: str
     columns: tuple[str, ...]  # headings, one per cell of a row
     rows: tuple[Row, ...]  # the baseline first

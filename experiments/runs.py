@@ -38,8 +38,8 @@ _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
 class Place:
     """Folders and devices of all runs."""
 
-    out: Path  # output
-    data: Path  # prepared corpora
+    out: Path  # output folder
+    data: Path  # folder of prepared corpora
     gpus: int = 0  # 0: train on the CPU
     plugin: Path | None = None  # the user's package, imported by every command
 
@@ -67,8 +67,8 @@ class Run:
     choices: Mapping[str, str]  # group of ``configs/`` -> file
     settings: Mapping[str, object]  # changes of the recipe, by dotted key
     composed: Mapping = field(repr=False)  # all settings
-    pipeline: Pipeline  # preparation and evaluation
-    corpus: str  # its folder below the data folder
+    pipeline: Pipeline  # settings of preparation and evaluation
+    corpus: str  # folder of the corpus, below the data folder
     languages: tuple[str, str]  # source and target, for translation
     seed: int
 
@@ -240,7 +240,8 @@ def recipe_words(run: Run, place: Place) -> list[str]:
     known = groups_of(run.recipe.config)
     for group, choice in run.choices.items():
         words.append(f"{'' if group in known else '+'}{group}={choice}")
-    settings = dict(run.settings) | {"common.log_format": "json"}  # read for speed and scores
+    # The log is read for speed and scores, which needs JSON.
+    settings = dict(run.settings) | {"common.log_format": "json"}
     if not place.gpus:
         fp16 = settings.get("common.fp16", lookup(run.composed, "common.fp16"))
         if fp16 and not status_of(run.folder(place.out)).finished:

@@ -10,7 +10,7 @@ class Recipe:
     """Recipe for a corpus of the papers at one scale, and the changes of that recipe."""
 
     config: str  # the recipe in ``configs/``
-    folder: str = ""  # below the data folder; empty: the recipe's; ``{task}`` is a probing task
+    folder: str = ""  # corpus below the data folder; empty: the recipe's; ``{task}``: probing task
     prepare: tuple[str, ...] = ()  # a script of ``data-prep/`` and its options; empty: the recipe's
     reverse: bool = False  # True if the corpus is prepared in the paper's other direction
     width: float = 1.0  # ratio of the model width to the paper's

@@ -1,4 +1,4 @@
-"""What all attention modules share: from projected queries, keys and values to the output.
+"""Attention core of all modules: from projected queries, keys and values to the output.
 
 The seams, where a method replaces the standard part::
 
@@ -230,7 +230,7 @@ class OpenHeads:
         return k, v, carried
 
     def split_heads(self, x: Tensor) -> Tensor:
-        """(B, L, C) -> (B, H, L, D), a view."""
+        """Return a view of (B, L, C) as (B, H, L, D)."""
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
     def _explicit(

@@ -68,7 +68,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         for weight in (self.in_proj_weight, *projections):
             if weight is not None:
                 nn.init.xavier_uniform_(weight)
-        projects = isinstance(self.out_proj, nn.Linear)  # rather than a routing
+        projects = isinstance(self.out_proj, nn.Linear)  # an aggregation may have replaced it
         for bias in (self.in_proj_bias, self.out_proj.bias if projects else None):
             if bias is not None:
                 nn.init.zeros_(bias)

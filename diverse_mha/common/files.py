@@ -25,7 +25,7 @@ def write_json(path: Path, content: dict) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8, replacing the file atomically."""
+    """Write text as UTF-8, replacing the file atomically."""
     write_files({path: printable(text).encode()})
 
 

@@ -35,7 +35,7 @@ def as_keys(message: str, keys: Mapping[str, str]) -> str:
             return option[0]
         in_cure = ";" in message[: option.start()]
         if in_cure and name.startswith("checkpoint.reset_"):
-            value = " true"  # an option without value
+            value = " true"  # fairseq's option is a flag, and the config key needs a value
         return f"++{name}={value.strip()}" if in_cure and value else name + value
 
     # A value contains a digit, point or slash; the next word of the sentence does not.
@@ -161,7 +161,7 @@ def parse_layers(
 
 @dataclass
 class NoOptions:
-    """The options of a method that has none."""
+    """Options dataclass of a method without options."""
 
 
 class Place(NamedTuple):

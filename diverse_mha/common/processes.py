@@ -213,14 +213,14 @@ def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | No
         words = set(description.read_text(encoding="utf-8").split())
     except OSError:
         return None
-    if not words & {"flags", "Features"}:  # x86, ARM
+    if not words & {"flags", "Features"}:  # the keys of x86 and ARM
         return None
     return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
 
 
 def installed(*names: str) -> dict[str, str]:
     """Return the versions, by name, of those distributions that are installed."""
-    import importlib.metadata  # slow
+    import importlib.metadata  # here, because it is slow
 
     by_name = {}
     for name in names:
@@ -253,7 +253,7 @@ def versions() -> dict:
     result = {"python": platform.python_version(), "diverse_mha": __version__}
     result |= installed("torch", "numpy", "fairseq", "fairseq-fixed")
     if (ROOT / ".git").exists() and shutil.which("git"):
-        words = "describe --always --exclude=* --dirty --abbrev=40".split()  # ignores tags
+        words = "describe --always --exclude=* --dirty --abbrev=40".split()  # commit, not tags
         done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
         if done.returncode == 0:
             result["git_commit"] = done.stdout.strip()

@@ -5,7 +5,7 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from diverse_mha.common.typed import register_options, with_options
 from diverse_mha.criterions import sentence_classification, translation_and_lm  # noqa
 from diverse_mha.criterions.diversity import DiversityMixin
-from diverse_mha.fairseq_fixes import install  # noqa: F401  first of all
+from diverse_mha.fairseq_fixes import install  # noqa: F401  patches fairseq
 from diverse_mha.methods.diversity import diversity_options
 from diverse_mha.methods.term import TERMS
 

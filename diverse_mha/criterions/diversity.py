@@ -41,7 +41,7 @@ class Recorder:
         self.head_states = {}
 
     def __call__(self, **net_input):
-        """Return what the model returns."""
+        """Call the model with the requests added, and return its output."""
         if self._wanted:
             net_input["return_head_states"] = self._wanted
         if self.output_weight is not None:

@@ -50,7 +50,7 @@ def fused_label_smoothed_loss(
         In float32 or float64; differentiable once.
     """
     words = target.reshape(-1)
-    rows = features.reshape(len(words), features.size(-1))  # C may be 0: no -1
+    rows = features.reshape(len(words), features.size(-1))  # not -1, which fails if C is 0
     real = words.ne(padding_idx)
     may_wait = not launches_cost(features.device) if may_wait is None else may_wait
     if may_wait:
@@ -134,7 +134,7 @@ class _FusedLoss(torch.autograd.Function):
                     torch.mm(p, weight, out=grad).mul_(share)
                     grad_weight.addmm_(p.t(), f * share)
                 else:
-                    p = torch.exp(log_p, out=block)  # rounded once
+                    p = torch.exp(log_p, out=block)  # exp in float32, then rounded once
                     p.scatter_(1, y, (log_of_y.exp() - right).to(p.dtype))
                     grad.copy_(torch.mm(p, weight))
                     grad_weight.add_(torch.mm(p.t(), f))

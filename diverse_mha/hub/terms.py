@@ -95,7 +95,7 @@ class HeadTerms:
             self._modules.add(one.module)
         self._configs = [(config, bases[id(config)]) for config in configs]
         for config in configs:
-            config._attn_implementation = {"": NAME}  # its sub-configs keep theirs
+            config._attn_implementation = {"": NAME}  # "": sub-configs keep their own
 
     def close(self) -> None:
         """Restore the model's attention; may be called again."""
@@ -214,7 +214,7 @@ def _configs(model: nn.Module, found: list[AttentionModule]) -> list:
 def _base(kind: str, config) -> str:
     """Return the attention function that a config names."""
     base = config._attn_implementation or "sdpa"
-    if base == NAME:  # the config of a copied model
+    if base == NAME:  # a copied model keeps our name in its config
         return "sdpa"
     if base not in _BASES:
         raise UserError(

@@ -60,7 +60,7 @@ class HeadTermsMixin:
         return (loss, *outputs) if return_outputs else loss
 
     def _share(self, labels: Tensor | int, all_labels: Tensor | int | None):
-        """Return the factor of a batch's terms, and the number by which the base divides later."""
+        """Return the factor of a batch's terms, and the divisor that the base applies later."""
         scaled = self.loss_is_scaled_for_ga
         if scaled is None:
             counted = self.model_accepts_loss_kwargs and all_labels is not None
@@ -86,7 +86,7 @@ class HeadTermsMixin:
             self._sums[name] = self._sums.get(name, 0.0) + pair
 
     def log(self, logs, *args, **kwargs):
-        """Log; add to a training loss the mean of each term over the batches since the last log."""
+        """Log; with a training loss, log each term's mean over the batches since the last log."""
         if "loss" in logs:
             for name, pair in sorted(self._sums.items()):
                 total, size = self.accelerator.reduce(pair, "sum").tolist()

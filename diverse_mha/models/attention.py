@@ -100,7 +100,7 @@ class CachedKeys:
 
 def _plan(new_order: Tensor, fold: int, rows: int) -> tuple[Tensor | None, int]:
     """Return the stored rows to keep (None: all), and how many queries then share a row."""
-    source = new_order // fold  # which of the stored keys each row needs, (B',)
+    source = new_order // fold  # index of the stored keys that each row needs, (B',)
     if fold > 1:
         together = len(source) % fold == 0 and torch.equal(
             source, source[::fold].repeat_interleave(fold)
@@ -271,4 +271,4 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         if self.cascade is None:
             return tuple(x.transpose(1, 2) for x in joint.unbind(2))
         # Made contiguous once; otherwise each matrix product would copy its operand.
-        return joint.permute(2, 0, 3, 1, 4).contiguous().unbind()  # of (3, B, H, L, D)
+        return joint.permute(2, 0, 3, 1, 4).contiguous().unbind()  # from (3, B, H, L, D)

@@ -32,7 +32,7 @@ class StartsWarm:
 
     @contextmanager
     def loading(self, path: str, warm: bool) -> Iterator[None]:
-        """Context manager: if a checkpoint is loaded that does not fit, report why in one line.
+        """Context manager for loading a checkpoint: if it does not fit, report why in one line.
 
         If ``warm``, parts that the checkpoint lacks keep their initial values; the log names them.
         """
@@ -49,7 +49,7 @@ class StartsWarm:
         try:
             yield
         except Exception as error:
-            if isinstance(error.__context__, UserError):  # fairseq's trainer hides it
+            if isinstance(error.__context__, UserError):  # fairseq's trainer raises another error
                 raise error.__context__ from None
             why = misfit(self, given)
             if not given or not why:
@@ -75,7 +75,7 @@ def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
     filled = []
     for name, part in _parts(model):
         own = {f"{name}.{key}": value for key, value in part.state_dict().items()}
-        stock = {f"{name}.{key}" for key in ("weight", "bias")}  # an output projection's
+        stock = {f"{name}.{key}" for key in ("weight", "bias")}  # names of an output projection
         new = own.keys() - stock
         if not new or new & state.keys():
             continue

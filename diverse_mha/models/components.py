@@ -76,7 +76,7 @@ class Seams:
             projections,
             projections_on,
             drophead,
-            # As in fairseq's layers, the older option counts if this one is 0.
+            # As in fairseq's layers, the older option relu_dropout is used if this one is 0.
             args.activation_dropout or getattr(args, "relu_dropout", 0.0) or 0.0,
             read_pruned(pruned, shapes),
         )

@@ -43,9 +43,10 @@ _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise":
 
 def _flat_field(name: str, source) -> tuple:
     kind, default = source.type, source.default
-    if isinstance(default, str) and default.startswith("${"):  # interpolated: decoder's in/out dim
+    # fairseq interpolates the defaults of the decoder's input and output dimension.
+    if isinstance(default, str) and default.startswith("${"):
         kind, default = Optional[int], None
-    if name.endswith("layers_to_keep"):  # typed as a list, read as "0,2,4"
+    if name.endswith("layers_to_keep"):  # declared as a list, but parsed from "0,2,4"
         kind = Optional[str]
     return name, kind, field(default=default, metadata=dict(source.metadata))
 
@@ -211,7 +212,7 @@ def register_family(
         if class_name == model.__name__:
             class_name += "Base"  # the family's own class keeps its name
         cls = type(class_name, (model,), {**own, "__module__": model.__module__})
-        setattr(sys.modules[model.__module__], class_name, cls)  # for pickle
+        setattr(sys.modules[model.__module__], class_name, cls)  # so that models pickle
         arch = name + suffix
         # Register without the dataclass, for which fairseq would build a Hydra node at once.
         _REGISTERED[arch] = register_model(arch)(cls)
@@ -247,7 +248,7 @@ def _shape_of(stock: Callable[[Namespace], None], config: type) -> dict:
     _apply(stock, args, config)
     defaults = {f.name: f.default for f in fields(config)}
     shape = {k: v for k, v in vars(args).items() if k in defaults and v != defaults[k]}
-    # Computed later from the width of the model.
+    # None: computed later from the width of the model.
     return shape | {width: None for width in _WIDTHS if hasattr(args, width)}
 
 
@@ -256,7 +257,7 @@ def _apply(stock: Callable[[Namespace], None], args: Namespace, config: type) ->
     for f in fields(config):
         value = getattr(args, f.name, None)
         if isinstance(value, bool) and type(f.default) is int:
-            setattr(args, f.name, int(value))  # fairseq's functions say False for 0
+            setattr(args, f.name, int(value))  # fairseq's functions set False for 0
 
 
 def _complete(args: Namespace, *, model: type, stock: Callable[[Namespace], None] | None) -> None:

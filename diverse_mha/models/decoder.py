@@ -31,7 +31,7 @@ class DiverseDecoder(TransformerDecoderBase):
     """
 
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams, no_encoder_attn: bool = False):
-        self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
+        self._seams, self._built = seams, 0  # read while fairseq's constructor builds the layers
         self.crossing = not no_encoder_attn
         # If logits are carried, every layer adds the causal mask, so it is made once per batch.
         self._carries = seams.logits.method.carries and "decoder" in seams.logits_on
@@ -46,7 +46,7 @@ class DiverseDecoder(TransformerDecoderBase):
     def upgrade_state_dict_named(self, state_dict: dict, name: str) -> dict:
         """Complete an old checkpoint's parameters in place, as fairseq does.
 
-        With a shared table fairseq adds an output projection, which an adaptive softmax does not
+        With shared embeddings fairseq adds an output projection, which an adaptive softmax does not
         have.
         """
         projection = f"{name}.output_projection.weight"

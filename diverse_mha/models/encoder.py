@@ -16,7 +16,7 @@ class DiverseEncoder(TransformerEncoderBase):
     """
 
     def __init__(self, cfg, dictionary, embed_tokens, seams: Seams):
-        self._seams, self._built = seams, 0  # fairseq's constructor builds the layers
+        self._seams, self._built = seams, 0  # read while fairseq's constructor builds the layers
         super().__init__(cfg, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg):

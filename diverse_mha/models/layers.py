@@ -88,7 +88,10 @@ class DiverseEncoderLayer(_Layer, TransformerEncoderLayerBase):
     """
 
     def __init__(self, cfg, seams: Seams, number: int):
-        self._seams, self._number = seams, number  # fairseq's constructor builds the attention
+        self._seams, self._number = (
+            seams,
+            number,
+        )  # read while fairseq's constructor builds attention
         super().__init__(cfg)
 
     def build_self_attention(self, embed_dim, cfg):
@@ -136,7 +139,10 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
     """
 
     def __init__(self, cfg, seams: Seams, number: int, no_encoder_attn: bool = False):
-        self._seams, self._number = seams, number  # fairseq's constructor builds the attention
+        self._seams, self._number = (
+            seams,
+            number,
+        )  # read while fairseq's constructor builds attention
         super().__init__(cfg, no_encoder_attn)
 
     def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
