@@ -1,4 +1,4 @@
-"""The options of the benchmark."""
+"""The command-line options of the benchmark."""
 
 import argparse
 from dataclasses import dataclass, fields
@@ -16,7 +16,7 @@ from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Declare the options."""
+    """Return the parser of the benchmark's options."""
     variants = "\n".join(
         f"  {name + ' *' * (name in LANGUAGE_MODEL_VARIANTS):20} {variant.text}"
         for name, variant in VARIANTS.items()
@@ -56,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of that name."""
+    """Return the torch device of a name; raise :class:`UserError` if it is not available."""
     if name not in ("cpu", "cuda"):
         raise UserError(f"--device {name}: choose cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():

@@ -18,7 +18,7 @@ class Shape:
 
     @property
     def layout(self) -> str:
-        """Layers in words."""
+        """Description of the layers."""
         return f"{self.layers}+{self.layers} layers"
 
     def options(self) -> dict:
@@ -49,7 +49,7 @@ class LanguageModelShape(Shape):
 
     @property
     def layout(self) -> str:
-        """Layers in words."""
+        """Description of the layers."""
         return f"{self.layers} decoder layers"
 
     def options(self) -> dict:

@@ -184,7 +184,7 @@ def _items(args: argparse.Namespace) -> list[Table]:
             raise UserError(f"{args.table}: is a table of one paper; name the paper, not all")
         for name in ("rows", "tune", "tuned"):
             if vars(args)[name]:
-                raise UserError(f"--{name}: name one table with it")
+                raise UserError(f"--{name}: needs a single table; name one")
         papers = PAPERS if args.paper == "all" else [args.paper]
         items = [item for paper in papers for item in items_of(paper).values()]
     elif args.table is None:
@@ -195,7 +195,7 @@ def _items(args: argparse.Namespace) -> list[Table]:
     if not there:
         scales = [scale for scale in SCALES if any(scale in item.scales for item in items)]
         raise UserError(
-            f"--scale {args.scale}: {args.paper} {args.table} has none; choose from "
+            f"--scale {args.scale}: {args.paper} {args.table} does not have it; choose from "
             f"{', '.join(scales)}"
         )
     return there

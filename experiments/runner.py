@@ -86,7 +86,7 @@ def check_ended(step: Step, command: Command, log: Path) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
+    """Print a line and flush the output."""
     print(text, flush=True)
 
 

@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Step:
-    """One command."""
+    """One command of a run."""
 
     name: str  # ``prepare``, ``run``, ``train`` or ``analyze``
     words: tuple[str, ...]  # run in the project's folder; ``python`` is the running interpreter
@@ -117,7 +117,7 @@ class Need:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The run and the one to compare it with."""
+        """The run and, if any, the run to compare it with."""
         return (self.run,) if self.against is None else (self.run, self.against)
 
     def file(self, place: Place) -> Path:

@@ -190,7 +190,7 @@ def tuned(item: Table, file: Path, scale: str) -> Table:
     of = [content.get(key) for key in ("paper", "table", "scale")]
     if of != [item.paper, item.name, scale]:
         raise UserError(
-            f"--tuned {file}: is of {' '.join(map(str, of))}, not of {item.paper} {item.name} "
+            f"--tuned {file}: is for {' '.join(map(str, of))}, not for {item.paper} {item.name} "
             f"{scale}; tune this table"
         )
     rows = []

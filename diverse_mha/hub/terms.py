@@ -82,7 +82,7 @@ class HeadTerms:
             if one.eager is None and not EXPLICIT.isdisjoint(needed):
                 raise UserError(
                     f"{as_arguments(self._terms.options)}: {one.name} has no eager attention, "
-                    "which gives weights; name other components"
+                    "which returns weights; name other components"
                 )
         self._recorder = Recorder()
         self._encoder_decoder = any(getattr(c, "is_encoder_decoder", False) for c in configs)

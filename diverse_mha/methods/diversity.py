@@ -123,7 +123,7 @@ class DiversityTerms:
                     cure = more_heads or f"--{side}-attention-heads 2 or more"
                     raise UserError(
                         f"{term.option}: heads are compared with each other, and the model's "
-                        f"{name} attention has one; give {cure}, or other components"
+                        f"{name} attention has one head; give {cure}, or other components"
                     )
 
     @property

@@ -214,7 +214,7 @@ def _check_layers(args, aggregation: Selection, layers, components: tuple[str, .
         )
     if name != default and not chosen:
         raise UserError(
-            f"{flag(AGGREGATION.name)} {name} is in no layer; name some with "
+            f"{flag(AGGREGATION.name)} {name} is used in no layer; name layers with "
             + " or ".join(flag(_layers_option(component)) for component in components)
         )
     return chosen

@@ -61,7 +61,7 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict
     if options.attention_samples:
         raise UserError(
             f"{path}: --attention-samples {options.attention_samples} exists in this package "
-            "alone; only models that take the mean can be exported"
+            "alone; only models that use the mean of the logits can be exported"
         )
     folds = []
     for seam in SEAMS:

@@ -121,10 +121,10 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2021", "2", "--scale", "smoke"], "give li2018 table-2"),
         (
             ["yun2021", "6", "--scale", "small"],
-            "--scale small: yun2021 6 has none; choose from smoke, paper",
+            "--scale small: yun2021 6 does not have it; choose from smoke, paper",
         ),
         (["li2018", "1", "--scale", "smoke", "--rows", "x"], "--rows x: li2018 table-1 has no row"),
-        (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows: name one table"),
+        (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows: needs a single table"),
         (["li2018", "1", "--scale", "smoke", "--seeds", "1,1"], "--seeds 1,1: give different"),
         (["li2018", "1", "--scale", "smoke", "--updates", "0"], "--updates: 0: expected a whole"),
         (["li2018", "1", "--scale", "smoke", "--jobs", "2", "--dry-run"], "--jobs 2 has no effect"),

@@ -102,7 +102,7 @@ def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
         ([*TABLE, "--tuned", "no.json"], "--tuned no.json: no such file; --tune writes it"),
         (
             ["reproduce", "study", "all", "--scale", "smoke", "--tune", "lr=1,2"],
-            "--tune: name one table with it",
+            "--tune: needs a single table; name one",
         ),
         (
             ["reproduce", "li2018", "3", "--scale", "smoke", "--tune", "lr=1,2"],
@@ -119,7 +119,7 @@ def test_tuned_settings_of_another_table_are_refused(tmp_path):
     file = tmp_path / "a.json"
     content = {"paper": "study", "table": "logic", "scale": "smoke", "rows": {}}
     for table, message in (
-        ("logic", "is of study logic smoke, not of study ptb smoke; tune this table"),
+        ("logic", "is for study logic smoke, not for study ptb smoke; tune this table"),
         ("ptb", "has no row baseline; tune it, or leave it out"),
     ):
         file.write_text(json.dumps(content | {"table": table}))

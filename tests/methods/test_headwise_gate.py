@@ -70,7 +70,7 @@ def test_open_gates_equal_plain_attention_from_its_checkpoint():
 
 
 def test_invalid_options_of_the_headwise_gate_are_refused():
-    with pytest.raises(ValueError, match="--aggregation headwise-gate is in no layer"):
+    with pytest.raises(ValueError, match="--aggregation headwise-gate is used in no layer"):
         build_ours(aggregation="headwise-gate")
     with pytest.raises(ValueError, match="--routing-iterations 2 has no effect with --aggregation"):
         gated(routing_iterations=2)

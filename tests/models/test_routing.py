@@ -107,7 +107,7 @@ REFUSED = {
     "--aggregation-encoder-layers 1,2 has no effect with --aggregation linear; .*-layers none": {
         "aggregation": "linear"
     },
-    "--aggregation em-routing is in no layer": {"aggregation_encoder_layers": "none"},
+    "--aggregation em-routing is used in no layer": {"aggregation_encoder_layers": "none"},
     "--aggregation-cross-layers 1: the model has no cross attention": {
         "no_cross_attention": True,
         "aggregation_cross_layers": "1",
