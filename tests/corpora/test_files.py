@@ -121,7 +121,7 @@ def test_interrupted_download_resumes(server, tmp_path):
 def test_next_run_resumes_a_partial_download(server, tmp_path, part):
     server.cuts = [10, 10, 10]
     said = call(tmp_path, "fetch", "file", sha256(), server.url(), refuses=True)
-    assert "cannot download file (" in said and "; run the same command again to go on" in said
+    assert "cannot download file (" in said and "; run the same command again to resume" in said
     assert part.stat().st_size == 30
     call(tmp_path, "fetch", "file", sha256(), server.url())
     assert fetched(tmp_path) == DATA and server.requests[-1] == "bytes=30-"

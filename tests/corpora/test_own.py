@@ -221,7 +221,9 @@ def test_incomplete_earlier_corpus_is_reported(earlier, harm):
         (earlier / "bin/corpus.json").write_text(harm)
     else:
         (earlier / harm).unlink()
-    with pytest.raises(UserError, match="--like .*earlier: (has no bpe/codes|no prepared corpus)"):
+    with pytest.raises(
+        UserError, match="--like .*earlier: (has no bpe/codes|not a prepared corpus)"
+    ):
         list(decide(("de", "en"), "moses", f"{earlier}"))
 
 
