@@ -150,7 +150,7 @@ def lines_by_row(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
 def coefficient_curves(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw sorted SVCCA coefficients (Yun et al. 2021, Figs. 2 to 4).
 
-    With ``panels`` they are the mean over the pairs of heads of the last layer measured, of the
+    With ``panels`` they are the mean over the pairs of heads of the last measured layer, of the
     encoder-decoder attention where there is one; a row is a line. Without, rows are components and
     columns the lines: the coefficients against another model.
     """

@@ -168,7 +168,7 @@ def lay_out(
             lines.append((row.name, words, shown, "chosen" if words == chosen else ""))
     seeds = ", ".join(map(str, choices.seeds))
     budget = "the recipe's" if choices.updates is None else f"{choices.updates:,}"
-    kind = "accuracy, %, higher" if accuracy else "loss, bits a token, lower"
+    kind = "accuracy, %, higher" if accuracy else "loss, bits per token, lower"
     return Layout(
         f"{table.paper}, {table.name}: what was tried",
         ("row", "settings", "validation", "choice"),

@@ -137,7 +137,7 @@ pip_install() {
 
 # Nine tenths of fairseq's compilation is for BASE layers, Levenshtein Transformers and an example.
 # Nothing here uses these parts, and only they need torch's headers. fairseq's setup.py imports the
-# module below in place of torch's build tools, and builds only the other parts.
+# module below instead of torch's build tools, and builds only the other parts.
 write_build_tools() {
     mkdir -p "$1/torch/utils"
     touch "$1/torch/__init__.py" "$1/torch/utils/__init__.py"

@@ -247,7 +247,7 @@ def _write_values(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
 
 CAPTION = (
     "Canonical correlations between the leading directions of two heads' outputs, sorted (SVCCA, "
-    "as in Figs. 2-4 of Yun et al. 2021), at the last layer measured of each component. A point is "
+    "as in Figs. 2-4 of Yun et al. 2021), at the last measured layer of each component. A point is "
     "the mean over the pairs of heads that have this many. Lower: the outputs are less similar."
 )
 LINES = ("-", "--", ":")  # line styles once the colours are used up

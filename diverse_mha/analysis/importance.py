@@ -32,7 +32,7 @@ class ImportanceMeter:
     ``ABLATION`` is the rise of the token loss when the head's output is replaced before the
     aggregation (Michel et al. 2019; Voita et al. 2019). ``GRADIENT`` is its first-order estimate:
     the mean over sentences of |d loss / d gate|, with a gate of 1 on the head's output (Michel et
-    al. 2019, Eq. 2). Both are in bits a token.
+    al. 2019, Eq. 2). Both are in bits per token.
 
     Args:
         model: the model, in evaluation mode, on its device.

@@ -190,7 +190,7 @@ def _next(
 
 @torch.no_grad()
 def token_loss(loaded: Loaded, subset: str, max_tokens: int, label: str) -> float:
-    """Return the loss over a split in bits a token; ``label`` names the progress bar."""
+    """Return the loss over a split in bits per token; ``label`` names the progress bar."""
     total = count = 0.0
     for sample in iterate_batches(loaded, subset, max_tokens=max_tokens, label=label):
         output = run_model(loaded.model, sample)
@@ -224,7 +224,7 @@ def record_pruned(state: dict, heads: list[Head]) -> dict:
     return state
 
 
-UNITS = {"nll": ("loss, bits a token", 3), "bleu": ("sacreBLEU", 2)}  # label, decimals
+UNITS = {"nll": ("loss, bits per token", 3), "bleu": ("sacreBLEU", 2)}  # label, decimals
 Curves = dict[str, dict[str, list[float]]]  # model -> checkpoint -> score at each share
 
 

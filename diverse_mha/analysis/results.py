@@ -65,7 +65,7 @@ class Sharpness:
 
 @dataclass(frozen=True)
 class Ablation:
-    """Rise of the loss by the ablation of each head, in bits a token."""
+    """Rise of the loss by the ablation of each head, in bits per token."""
 
     heads: list[float]
     intervals: list[tuple[float, float] | None]  # 95 % over sentences
@@ -76,7 +76,7 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Gradient:
-    """Absolute gradient of the loss with respect to a gate on each head, in bits a token."""
+    """Absolute gradient of the loss with respect to a gate on each head, in bits per token."""
 
     heads: list[float]
     mean: float | None
@@ -145,7 +145,7 @@ class Score:
 class Importance:
     """Summary of the importance over a split; values of heads are in ``Component.layers``."""
 
-    loss: float  # loss of the whole model, in bits a token
+    loss: float  # loss of the whole model, in bits per token
     tokens: int
     spearman: float | None  # rank correlation of both measures over the heads
     of: str  # kind of ablation, "zero" or "mean"

@@ -64,9 +64,9 @@ COLUMNS = (
     ),
     Column(
         "Sub.", "disagreement", "subspace",
-        "exp(D) of values; Pos.: of attention; Out.: of outputs; over all pairs of heads, i = j "
-        "included, 0 to 1, higher = less similar (Li et al. 2018); means are geometric means, exp "
-        "of the mean D",
+        "exp(D), where D is the disagreement of values (Pos.: of attention weights, Out.: of "
+        "outputs; Li et al. 2018) over all pairs of heads including i = j; 0 to 1, higher = less "
+        "similar; means are geometric means, exp of the mean D",
     ),
     Column("Pos.", "disagreement", "position"),
     Column("Out.", "disagreement", "output"),
@@ -86,9 +86,9 @@ PARTS = (
 )
 #: Key of :func:`summary_rows` -> modules that the mean is over.
 OVER = {
-    "mean": "all layers measured",
-    "last": "last layers measured",
-    "cross": "cross, last layer measured",
+    "mean": "all measured layers",
+    "last": "last measured layers",
+    "cross": "cross, last measured layer",
 }
 #: Comparison with another model: heading -> attribute of :class:`.results.Similarity`.
 AGAINST = {
@@ -107,13 +107,16 @@ SHOWN = 10  # number of strongest, and of weakest, heads in a table
 SIGNIFICANT = 0.05
 BIASED = 0.05  # the tables warn if CKA exceeds its unbiased estimate by more than this
 IMPORTANCE_MEANINGS = {
-    ABLATION: "Rise: rise of the loss when {replaced}, bits a token, with its 95 % interval over "
-    "sentences; p: p-value, corrected by Holm's method for all heads measured (Michel et al. 2019; "
-    "Voita et al. 2019)",
+    ABLATION: "Rise: increase of the loss, in bits per token, when {replaced}; 95 %: confidence "
+    "interval over sentences; p: p-value, corrected by Holm's method for all measured heads "
+    "(Michel et al. 2019; Voita et al. 2019)",
     GRADIENT: "|Gradient|: mean over sentences of the absolute gradient of the loss with respect "
-    "to a gate on the head, bits a token (Michel et al. 2019, Eq. 2)",
+    "to a gate on the head, in bits per token (Michel et al. 2019, Eq. 2)",
 }
-REPLACED = {"zero": "zeros replace its output", "mean": "its mean output replaces it"}
+REPLACED = {
+    "zero": "the head's output is replaced by zeros",
+    "mean": "the head's output is replaced by its mean",
+}
 
 
 class Table(NamedTuple):
@@ -284,7 +287,7 @@ def importance_table(result: Model) -> Table:
     headings = ["component", "layer", "head", *(["rise", "95 %", "p"] if by_rise else [])]
     headings += ["|gradient|"] if "importance_gradient" in heads[0] else []
     return Table(
-        f"Importance of heads, {which} (loss {importance.loss:.3f} bits a token)", 3, headings,
+        f"Importance of heads, {which} (loss {importance.loss:.3f} bits per token)", 3, headings,
         [[_importance_cells(head) for head in part] for part in parts],
         tuple(_importance_findings(heads, importance)),
     )  # fmt: skip
@@ -306,8 +309,9 @@ def _importance_findings(heads: list[dict], importance: Importance) -> list[str]
         needed = sum(head["importance"] > 0 for head in tested)
         harmful = len(tested) - needed
         sentences.append(
-            f"Without one head the loss rises significantly for {needed} of {len(heads)} heads"
-            + (f", and falls for {harmful}." if harmful else ".")
+            "Removing one head at a time raises the loss significantly for "
+            f"{needed} of {len(heads)} heads"
+            + (f", and lowers it for {harmful}." if harmful else ".")
         )
     if importance.spearman is not None:
         sentences.append(
@@ -338,8 +342,8 @@ def legend(results: list[Model]) -> list[str]:
     first = results[0]
     lines = [f"{c.heading}: {c.meaning}" for c in columns_of(first) if c.meaning]
     if lines:
-        lines.append(f"all, last: mean over the {OVER['last']} of the components; all, mean: mean "
-                     f"over {OVER['mean']}")  # fmt: skip
+        lines.append('Row "all, last": mean over the last measured layer of each component; row '
+                     f'"all, mean": mean over {OVER["mean"]}')  # fmt: skip
     if first.importance:
         replaced = REPLACED[first.importance.of]
         measured = [m for m in IMPORTANCE_MEANINGS if m in first.summary]

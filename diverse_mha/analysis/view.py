@@ -21,8 +21,8 @@ MAPS = {
     "svcca": ("pairs", "SVCCA with the other heads of the layer", "more similar"),
     "jsd": ("pairs_per_row", "JSD per query from the other heads of the layer", "differs more"),
     "entropy": ("heads", "entropy of the attention, nats", "less sharp"),
-    ABLATION: ("heads", "rise of the loss without the head, bits a token", "needed more"),
-    GRADIENT: ("heads", "|gradient| of a gate on the head, bits a token", "needed more"),
+    ABLATION: ("heads", "rise of the loss without the head, bits per token", "needed more"),
+    GRADIENT: ("heads", "|gradient| of a gate on the head, bits per token", "needed more"),
 }
 
 

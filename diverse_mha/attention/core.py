@@ -125,7 +125,7 @@ class OpenHeads:
         """Set the replaceable parts, after the constructor has made the projections.
 
         Args:
-            aggregation: module from concatenated head outputs (..., C) to (..., C), in place of the
+            aggregation: module from concatenated head outputs (..., C) to (..., C), instead of the
                 output projection; None keeps that. If its ``sees_input`` is True, it also gets the
                 layer's input (..., C).
             cascade: a ``LogitMap`` between q.k and the softmax.

@@ -22,7 +22,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
     query that may see no key gets finite numbers, not NaN.
 
     Args:
-        aggregation: module in place of the output projection, such as
+        aggregation: module that replaces the output projection, such as
             ``diverse_mha.methods.routing.RoutingAggregation``.
         cascade: for instance ``diverse_mha.methods.coda.build_cascade(...)``.
         carry_logits: let ``attend`` return the logits, for the next layer.

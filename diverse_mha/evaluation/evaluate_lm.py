@@ -131,7 +131,7 @@ def score(
         sentences: recorder of sentence scores; if given, each line is scored on its own.
 
     Returns:
-        The loss in bits a token and the number of tokens.
+        The loss in bits per token and the number of tokens.
     """
     from fairseq import options
     from fairseq_cli import eval_lm
@@ -196,7 +196,7 @@ def main(words: Sequence[str]) -> int:
     seconds = time.monotonic() - start
     if not loss < 1024:  # also true of NaN; 2**loss would overflow
         raise UserError(
-            f"{checkpoint}: its loss is {loss:g} bits a token, so it has no perplexity; give a "
+            f"{checkpoint}: its loss is {loss:g} bits per token, so it has no perplexity; give a "
             "checkpoint from before the training diverged"
         )
     if evaluated != tokens:
@@ -226,8 +226,8 @@ def main(words: Sequence[str]) -> int:
     if sentences:
         blocks = f"{len(sentences.rows):,} sentences"
     print(f"{args.subset}: {evaluated:,} tokens in {blocks}, {seconds:.1f} s")
-    print(f"  loss        {loss:8.4f} bits a token")
-    print(f"  perplexity  {2**loss:8.2f} a token")
+    print(f"  loss        {loss:8.4f} bits per token")
+    print(f"  perplexity  {2**loss:8.2f} per token")
     if sentences:
         print(f"written: {output.with_suffix('.scores.tsv')}")
     print(f"written: {output}")

@@ -84,7 +84,7 @@ class Batch:
         if self._differentiable and not torch.is_grad_enabled():
             raise UserError(
                 f"{self._options}: {component} attention runs without gradient; checkpoint "
-                "activations with use_reentrant=False, or name other components"
+                "activations with use_reentrant=False, or choose other components"
             )
         bsz, queries, keys = size
         key_padding = self._key_padding(mask, bsz)
@@ -101,7 +101,7 @@ class Batch:
         if layers and not _same_positions(layers[0], states):
             raise UserError(
                 f"{self._options}: layers of {component} attention see different positions or "
-                "devices in one batch; call the model once per batch, or name other components"
+                "devices in one batch; call the model once per batch, or choose other components"
             )
         layers.append(states)
 

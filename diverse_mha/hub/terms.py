@@ -33,10 +33,11 @@ _BASES = ("sdpa", "eager")
 class HeadTerms:
     """Drophead and loss terms on a model of transformers, through its attention interface.
 
-    The model computes the same as before: with the same attention function, or with its own eager
-    formula if a term in training needs weights or logits. Terms act in training only, on all
-    components (``encoder``, ``cross`` and ``decoder``) or on those named by options such as
-    ``hsic_on="encoder"``. Close it, or use it as a context manager, to restore the attention.
+    The terms leave the model's outputs unchanged; Drophead changes them in training. The model
+    keeps its attention function. If a term needs weights or logits, training uses the model's own
+    eager attention. Terms act in training only, on all components (``encoder``, ``cross`` and
+    ``decoder``) or on those named by options such as ``hsic_on="encoder"``. Call :meth:`close`, or
+    use the object as a context manager, to restore the attention.
 
     Args:
         model: a model of transformers, or a wrapper of one such as PEFT's.
@@ -81,8 +82,9 @@ class HeadTerms:
             needed = self._terms.wanted_of(self.components).get(one.component, ())
             if one.eager is None and not EXPLICIT.isdisjoint(needed):
                 raise UserError(
-                    f"{as_arguments(self._terms.options)}: {one.name} has no eager attention, "
-                    "which returns weights; name other components"
+                    f"{as_arguments(self._terms.options)}: needs attention weights or logits, but "
+                    f"{one.name} has no eager attention to compute them; choose other components, "
+                    "such as with hsic_on"
                 )
         self._recorder = Recorder()
         self._encoder_decoder = any(getattr(c, "is_encoder_decoder", False) for c in configs)
@@ -95,7 +97,8 @@ class HeadTerms:
             self._modules.add(one.module)
         self._configs = [(config, bases[id(config)]) for config in configs]
         for config in configs:
-            config._attn_implementation = {"": NAME}  # "": sub-configs keep their own
+            # The key "" sets this config only; sub-configs keep their own attention function.
+            config._attn_implementation = {"": NAME}
 
     def close(self) -> None:
         """Restore the model's attention; may be called again."""

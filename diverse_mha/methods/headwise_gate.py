@@ -26,7 +26,7 @@ class HeadwiseGate(nn.Linear):
     Args:
         embed_dim: C, the width of the head outputs, of X and of the result.
         num_heads: H, a divisor of C.
-        elementwise: one gate per element in place of one per head.
+        elementwise: one gate per element instead of one per head.
     """
 
     sees_input = True

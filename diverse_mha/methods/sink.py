@@ -15,9 +15,9 @@ class Sink(LogitMap):
 
         weights_h = exp(z_h) / (sum exp(z_h) + exp(s_h)) = softmax(z_h) sigmoid(lse(z_h) - s_h)
 
-    with lse the logarithm of the sum of exponentials over the keys that are not masked. Rows then
-    sum to less than 1. s starts at 0, as in Xiao et al. Recorded weights are those of the softmax,
-    without the sink.
+    z are the logits; lse is the logarithm of the sum of exponentials over the keys that are not
+    masked. Rows then sum to less than 1. s starts at 0, as in Xiao et al. Recorded weights are
+    those before the sink takes its share: their rows sum to 1.
 
     Args:
         num_heads: H.

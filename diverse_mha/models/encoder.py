@@ -38,7 +38,7 @@ class DiverseEncoder(TransformerEncoderBase):
             src_tokens: (B, S) token numbers.
             src_lengths: ignored; tokens show the padding.
             return_all_hiddens: also return every layer's output.
-            token_embeddings: (B, S, C) in place of the embedding table.
+            token_embeddings: (B, S, C), used instead of the embedding table.
             return_head_states: names of ``HeadStates`` to return for every layer.
 
         Returns:

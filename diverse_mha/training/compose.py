@@ -1,9 +1,9 @@
 """Reads recipes: a file of ``configs/``, its groups, and overrides such as ``method=coda``.
 
-A recipe lists itself first and its groups after it. So a group overrides the recipe, a later group
-overrides an earlier one, and a setting on the command line overrides all.
-``fairseq-hydra-train`` needs this order: fairseq merges its schema at the recipe's position, where
-it overrides everything before it.
+In its ``defaults`` list, a recipe has ``_self_`` first and its config groups after it. So a group
+overrides the recipe, a later group overrides an earlier one, and a setting on the command line
+overrides all. ``fairseq-hydra-train`` needs ``_self_`` first: fairseq merges its schema at that
+position, and the schema overrides all entries above it.
 """
 
 import difflib

@@ -97,7 +97,9 @@ def test_the_quickstart_prints_the_mean_cka_over_layers(checkpoint, data, scores
         ("transformer_lm_gpt", "language_modeling", "transformer_lm_disagree"),
     ],
 )
-def test_stock_checkpoint_gives_the_numbers_of_its_namesake(arch, task, twin, save, data, scores):
+def test_stock_checkpoint_gives_the_numbers_of_our_equivalent_architecture(
+    arch, task, twin, save, data, scores
+):
     options = ["--share-decoder-input-output-embed"]
     if task == "language_modeling":
         options = ["--tokens-per-sample", "32", "--activation-fn", "gelu"]
@@ -175,8 +177,8 @@ def test_heads_csv_and_tables_have_every_head(save, data, tmp_path, capsys):
     assert run(["analyze", *paths, str(data), *words, "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.count("Importance of heads, 10 strongest and 10 weakest (loss ") == 2
-    assert "Without one head the loss rises significantly for " in out
-    assert "Rank correlation (Spearman)" in out and "zeros replace its output" in out
+    assert "Removing one head at a time raises the loss significantly for " in out
+    assert "Rank correlation (Spearman)" in out and "is replaced by zeros" in " ".join(out.split())
     models = json.loads((tmp_path / "scores.json").read_text())["models"]
     assert models[0]["importance"]["of"] == "zero" and models[0]["importance"]["tokens"] > 40
     with open(tmp_path / "heads.csv", newline="") as file:
@@ -188,7 +190,7 @@ def test_heads_csv_and_tables_have_every_head(save, data, tmp_path, capsys):
     assert float(rows[1]["p_holm"]) >= layer["importance"]["p"][1]
     page = (tmp_path / "report.html").read_text()
     assert "rise of the loss without the head" in page, "heat maps are labelled"
-    assert "first: Without one head" in page, "the first finding is stated first"
+    assert "first: Removing one head" in page, "the headline quotes each model's main finding"
 
 
 def test_missing_libraries_are_reported_before_the_analysis(monkeypatch):

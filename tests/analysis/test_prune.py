@@ -59,7 +59,7 @@ def test_pruned_heads_are_zero_and_the_loss_equals_masking(by, checkpoint, data,
             mask.__enter__()
         masked = sentence_losses(whole.model, sample, run_model(whole.model, sample))[0]
     torch.testing.assert_close(found, masked, rtol=1e-5, atol=1e-5)
-    assert re.search(r"loss on valid: \d\.\d{3} bits a token before, \d\.\d{3} after", said)
+    assert re.search(r"loss on valid: \d\.\d{3} bits per token before, \d\.\d{3} after", said)
 
 
 @pytest.mark.integration
@@ -85,7 +85,7 @@ def test_the_curve_has_an_interval_over_seeds(save, data, tmp_path, capsys):
     words = ["--curve", "0,0.5,1", "--score-subset", "valid", "--output", str(tmp_path), "--cpu"]
     assert run(["prune", *paths, str(data), "--by", "gradient", *words]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Heads pruned by gradient: loss, bits a token on valid\nshare ")
+    assert said.startswith("Heads pruned by gradient: loss, bits per token on valid\nshare ")
     assert re.search(r"^0\.5 +\d\.\d+ ± 0\.\d+ +\d\.\d+$", said, re.M)
     with open(tmp_path / "curve.csv", newline="") as file:
         rows = list(csv.DictReader(file))

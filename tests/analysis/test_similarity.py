@@ -22,14 +22,14 @@ def responses(n, *widths, seed=1, offset=3.0):
 
 
 @pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3), (31, 1, 1)])
-def test_linear_cka_equals_full_matrices(n, a, b):
+def test_linear_cka_equals_the_full_matrix_reference(n, a, b):
     x, y = responses(n, a, b)
     assert cka(x, y) == pytest.approx(reference.cka(x.numpy(), y.numpy()), rel=1e-10)
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.9, 0.99, 1.0])
 @pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3)])
-def test_svcca_equals_full_matrices(n, a, b, threshold):
+def test_svcca_equals_the_full_matrix_reference(n, a, b, threshold):
     x, y = responses(n, a, b)
     found = svcca(x, y, threshold)
     expected = reference.svcca(x.numpy(), y.numpy(), threshold)

@@ -26,7 +26,11 @@ def score(layers):
 
 
 def result(name, cka, out, components=("encoder", "cross", "decoder")):
-    """A model with two layers in each component; values rise by 0.1 from module to module."""
+    """Return results of two layers in each component.
+
+    SVCCA starts at 0.1. It is 0.1 higher in a second layer, and in each next component. CKA is
+    SVCCA + ``cka``.
+    """
     entries = {}
     for place, component in enumerate(components):
         svcca = [0.1 * (place + n) for n in (1, 2)]
@@ -73,13 +77,13 @@ def test_means_leave_out_modules_without_pairs():
         assert values["Out."] == values["Out. i≠j"] == pytest.approx(0.5)
     for component in found.components.values():
         component.heads = 1
-    assert summary_rows(found)["mean"]["Out."] < 0.4, "no module has pairs"
+    assert summary_rows(found)["mean"]["Out."] < 0.4, "if no module has pairs, none is left out"
 
 
 def test_component_score_is_the_geometric_mean_of_its_layers():
     found = result("a", 0.0, 0.5)
     found.disagreement["encoder"]["output"] = score([0.2, 0.6])
-    found.disagreement["cross"]["position"] = score([0.0, 0.0])  # exp(-800) underflows
+    found.disagreement["cross"]["position"] = score([0.0, 0.0])  # exp of a D such as -800 is 0
     rows = {row[:2]: row[2] for row in rows_of(found)}
     values = [rows["encoder", name]["Out."] for name in ("1", "2", "mean")]
     assert values == pytest.approx([0.2, 0.6, (0.2 * 0.6) ** 0.5])
@@ -92,7 +96,9 @@ def test_tables_have_all_modules_and_the_legend_explains_all_columns():
     assert similarity.headings == ["component", "layer", "SVCCA", "SVCCA top", "CKA", "CKA unb."]
     assert similarity.groups[1][1] == ["", "2", "0.300", "0.350", "0.300", "-"]
     assert [row[1] for row in scores.groups[-1]] == ["last", "mean"]
-    assert any(line.startswith("Sub.: exp(D) of values") for line in legend([found]))
+    assert any(
+        line.startswith("Sub.: exp(D), where D is the disagreement") for line in legend([found])
+    )
     assert any("means are geometric means" in line for line in legend([found]))
     found.disagreement = None
     for entry in found.components.values():
@@ -104,7 +110,7 @@ def test_tables_have_all_modules_and_the_legend_explains_all_columns():
     similarity, sharpness = model_tables(found)
     assert sharpness.groups[0][0] == ["encoder", "1", "0.450", "0.500"]
     said = [line.partition(":")[0] for line in legend([found])]
-    assert said == ["CKA", "CKA unb.", "Entropy", "Max>0.95", "all, last"]
+    assert said == ["CKA", "CKA unb.", "Entropy", "Max>0.95", 'Row "all, last"']
 
 
 def test_table_of_two_models_has_their_difference():
@@ -112,7 +118,7 @@ def test_table_of_two_models_has_their_difference():
     table = comparison_tables([base, other])[0]
     assert table.headings == ["over", "model", "SVCCA", "SVCCA top", "CKA", "CKA unb."]
     assert table.groups[0] == [
-        ["all layers measured", "base", "0.250", "0.300", "0.250", "-"],
+        ["all measured layers", "base", "0.250", "0.300", "0.250", "-"],
         ["", "other", "0.250", "0.300", "0.450", "-"],
         ["", "difference", "+0.000", "+0.000", "+0.200", "-"],
     ]
@@ -126,11 +132,12 @@ def test_findings_are_stated():
     (outputs,), (scores,) = (table.findings for table in comparison_tables([base, other]))
     assert outputs == (
         "Heads of other are more similar than those of base: CKA 0.450 against 0.250, mean over "
-        "all layers measured. These are single models; other seeds may differ."
+        "all measured layers. These are single models; other seeds may differ."
     )
     assert scores.startswith("Heads of other are more in disagreement than those of base: Out. 0.7")
     assert headline([base, other]) == outputs and outputs in text(base, other)
-    # exp(D) of unrelated heads rises with their number, so such models are not compared.
+    # exp(D) of unrelated heads rises with their number, so models with different numbers of heads
+    # are not compared.
     for component in other.components.values():
         component.heads += 1
     assert comparison_tables([base, other])[1].findings == ()

@@ -93,7 +93,7 @@ RECIPES = [
     Row("override", RECIPE.format("good") + "'optimization.lr=[a'", "lr=[a: Hydra", "correct it"),
     Row("unquoted", RECIPE.format("good") + "'checkpoint.save_dir=x[1]'",
         "error: checkpoint.save_dir=x[1]:", "put the value in quotes"),
-    Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "give the lang"),
+    Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "give its lang"),
     Row("plasma-key", RECIPE.format("good") + "common.use_plasma_view=true",
         "use_plasma_view: needs pyarrow.plasma", "leave it out"),
     Row("interpolation", RECIPE.format("good") + "task.data='${nowhere}'", "'nowhere'", "correct"),

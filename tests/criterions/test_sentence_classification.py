@@ -70,7 +70,7 @@ def test_accuracy_is_over_the_examples_of_all_workers():
 
 
 def test_batches_of_a_validation_are_weighted_by_their_examples():
-    """1 of 1 correct in the first batch and 0 of 3 in the second give 25 %."""
+    """In group length_1, 1 of 1 correct in the first batch and 0 of 3 in the second give 25 %."""
     logs = [
         {"loss": 2.0, "sample_size": 4, "correct": 4, "correct/length_1": 1, "total/length_1": 1},
         {"loss": 2.0, "sample_size": 8, "correct": 2, "correct/length_1": 0, "total/length_1": 3},
@@ -83,7 +83,7 @@ def test_batches_of_a_validation_are_weighted_by_their_examples():
     assert (shown["accuracy"], shown["accuracy_length_1"]) == (50, 25)
 
 
-def test_groups_are_counted_in_validation_only():
+def test_accuracy_by_group_is_logged_in_validation_only():
     model, criterion = build_classifier(), build()
     assert not any("length" in key for key in criterion(model, BATCHES[0])[2])
     criterion.eval()

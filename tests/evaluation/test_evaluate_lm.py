@@ -67,7 +67,7 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
     assert {"python", "torch", "diverse_mha"} <= results["versions"].keys()
     out = capsys.readouterr().out
     assert "test: 16 tokens in blocks of 16, context window 5" in out
-    assert "perplexity      8.00 a token" in out
+    assert "perplexity      8.00 per token" in out
     assert sorted(p.name for p in checkpoint.parent.iterdir()) == [
         "best.pt",
         "best.test.json",
@@ -86,7 +86,7 @@ def test_options_of_fairseq_are_passed_on(data, checkpoint, scored, tmp_path):
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_loss_of_nan_has_no_perplexity(data, checkpoint, monkeypatch, loss):
     monkeypatch.setattr(evaluate_lm, "score", lambda *given: (loss, 16))
-    with pytest.raises(UserError, match=f"its loss is {loss} bits a token, so it has no perpl"):
+    with pytest.raises(UserError, match=f"its loss is {loss} bits per token, so it has no perpl"):
         evaluate_lm.main([f"{checkpoint}", f"{data}"])
     assert not checkpoint.with_name("best.test.json").exists()
 

@@ -1,4 +1,4 @@
-"""Composing recipes, their errors and their precision."""
+"""Composing recipes, messages about wrong ones, and the choice of float32 or bfloat16."""
 
 import sys
 import traceback
@@ -22,7 +22,7 @@ from diverse_mha.training.compose import compose, lookup, parse_overrides
         (ValueError("--hsic-samples -1: of torch"), ProcessRaisedException, "--hsic-samples"),
     ],
 )
-def test_an_error_in_a_worker_process_is_reported_in_one_line(
+def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
     monkeypatch, raised, expected, message
 ):
     def spawn():  # fails as torch.multiprocessing.spawn does
@@ -64,12 +64,12 @@ def test_an_error_in_a_worker_process_is_reported_in_one_line(
         ("--config x.yaml: --processes 3", "--config x.yaml: --processes 3"),  # options of train.sh
     ],
 )
-def test_errors_of_a_recipe_name_its_keys(option, key):
+def test_errors_in_a_recipe_mention_config_keys_instead_of_options(option, key):
     words = ["--config-dir", str(CONFIGS), "--config-name", "demo"]
     assert as_keys(option, recipe.keys_of_options(recipe.job_of(words))) == key
 
 
-def test_a_wrong_name_in_place_of_a_group_is_reported():
+def test_an_unknown_criterion_given_as_a_string_is_reported():
     job = train.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
     said = recipe.unknown_name(job)
     assert said.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")

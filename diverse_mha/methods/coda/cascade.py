@@ -21,7 +21,7 @@ class Cascade(LogitMap):
     Zheng et al. 2021, Eq. 4: the logits z^l are Gaussian with unit variance and mean
     ``q k^T / sqrt(D) + sigma(z^(l-1))``. Training draws one sample. Evaluation takes the mean,
     which subclasses define, or draws ``samples`` chains z^1, z^2, ... of logits through the layers
-    and averages their weights in every layer: E[softmax(z)] in place of softmax(E[z]).
+    and averages their weights in every layer: E[softmax(z)] instead of softmax(E[z]).
 
     Args:
         noise: standard deviation of the noise, 1 in the paper; 0 for none.

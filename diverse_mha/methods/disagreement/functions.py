@@ -147,7 +147,7 @@ def position_disagreement(
             the batch. ``"sentence"`` (Eq. 2 as printed, and the paper's Table 4): sum over queries
             and keys, mean over the sentences that have a real query.
         form: some of ``POSITION_FORMS``; none for Eq. 2. ``"off-diagonal"``, not in the papers,
-            takes the mean over the pairs i != j, 1/(H(H-1)) in place of 1/H^2.
+            takes the mean over the pairs i != j, 1/(H(H-1)) instead of 1/H^2.
 
     Returns:
         Scalar D, float32 (float64 for float64 weights), without unit; higher = more diverse.

@@ -1,4 +1,4 @@
-"""Routing-by-agreement in place of the output projection (Li et al. 2021)."""
+"""Routing-by-agreement, which replaces the output projection (Li et al. 2021)."""
 
 from diverse_mha.methods.routing.algorithms import em_routing, simple_routing
 from diverse_mha.methods.routing.backend import fused_routing

@@ -1,4 +1,4 @@
-"""Routing in place of the output projection of attention."""
+"""Routing, which replaces the output projection of attention."""
 
 import inspect
 import math
