@@ -93,7 +93,7 @@ def test_help_has_an_example_and_wrong_options_are_reported(name, clone):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"usage: bash data-prep/{name} [options]\n\nPrepares ")
     assert f"    bash data-prep/{name}" in done.stdout
-    assert f"--out FOLDER\n        where all output goes (data/{name[8:-3]})" in done.stdout
+    assert f"--out FOLDER\n        folder for all output (data/{name[8:-3]})" in done.stdout
     for word in WORDS[:-1]:
         done = run(script, word, cwd=clone.parent, python="/nowhere")
         assert done.returncode == 2 and done.stdout == ""
