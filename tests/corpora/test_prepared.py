@@ -54,7 +54,7 @@ def test_separate_merges_of_each_language_are_used(folder):
 
 
 def test_data_prepared_in_other_ways_is_refused(folder):
-    with pytest.raises(UserError, match="corpus.json: is of de and en, not of fr"):
+    with pytest.raises(UserError, match="corpus.json: is of de and en, not fr"):
         read_side(folder, "fr")
     (folder / "corpus.json").unlink()
     with pytest.raises(UserError, match="corpus.json: no such file; .* fairseq-interactive"):
