@@ -1,4 +1,8 @@
-"""Draws the two pictures of the results: learning curves, and quality against head diversity."""
+"""Draws the pictures of the results.
+
+They are learning curves, quality against the heads' diversity, gain by the number of heads, and
+quality at held CKA.
+"""
 
 import csv
 import logging
@@ -8,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import SymmetricalLogLocator
 
@@ -23,8 +28,10 @@ from diverse_mha.analysis.figures import (
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
 from diverse_mha.evaluation.comparison.systems import System
+from experiments.figures import look
+from results import trends
 from results.archive import CURVES
-from results.tables import Rows, Study
+from results.published import TO_THE_END, Rows, Study
 
 #: Measures of heads on the horizontal axes.
 AXES = {
@@ -39,15 +46,17 @@ _GREY = "#bbbbbb"
 
 
 def draw(study: Study, folder: Path) -> list[Path]:
-    """Write both pictures of the rows that were trained to the end."""
+    """Write all pictures."""
     logging.disable(logging.WARNING)  # fairseq opens all loggers, and matplotlib says much
     if not study.reference.is_file():
         raise UserError(f"{study.reference}: not there, so BLEU is not tested; give --data")
-    rows = study.rows("to-the-end")
+    rows = study.rows(TO_THE_END)
     with matplotlib.rc_context(STYLE):
         figures = {
             "study-curves": learning_curves(rows),
             "study-diversity": quality_against_diversity(rows, study.compare(rows)),
+            "study-heads": gains_by_heads(study.rows(trends.of_head_counts)),
+            "study-similarity": quality_at_held_cka(study.rows(trends.of_held), study),
         }
     files = {
         folder / f"{name}.png": fewer_colours(
@@ -121,6 +130,66 @@ def quality_against_diversity(rows: Rows, systems: Sequence[System]) -> Figure:
     axes[0].yaxis.set_major_formatter("{x:g}")
     figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=7)
     figure.supylabel("difference in BLEU to the baseline", fontsize=9)
+    return figure
+
+
+def gains_by_heads(rows: Rows) -> Figure:
+    """Draw each method's gain over the baseline with as many heads, and the baseline itself."""
+    figure = new_figure(8.2, 5.2)
+    labels = ("BLEU", "validation loss, bits")
+    panels = figure.subplots(2, 2, sharex=True)
+    for row, (column, *_) in enumerate(trends.SCORES.values()):
+        (axis, beside), text = panels[row], labels[row]
+        axis.axhline(0, color=_GREY, linewidth=0.8, zorder=1)
+        for number, (method, gains) in enumerate(trends.gains_of(rows, column).items()):
+            means = [fmean(found) for found in gains.values()]
+            axis.plot([*gains], means, label=method, **look(number))
+        axis.set_ylabel(f"{text}, less the baseline's", fontsize=8)
+        own = {
+            int(label.split()[0]): [run[column] for run in runs]
+            for label, runs in rows.items()
+            if label.endswith(": Baseline") and "width" not in label
+        }
+        own = dict(sorted(own.items()))
+        means = [fmean(scores) for scores in own.values()]
+        beside.plot([*own], means, color="black", marker="o", markersize=4)
+        beside.set_ylabel(f"{text}, of the baseline", fontsize=8)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks([*own], [*own])
+    for axis in panels[1]:
+        axis.set_xlabel("heads, model width 128", fontsize=8)
+    panels[0][0].legend(frameon=False, fontsize=7)
+    return figure
+
+
+def quality_at_held_cka(rows: Rows, study: Study) -> Figure:
+    """Draw validation loss and BLEU of runs by the CKA at which they ended."""
+    figure = new_figure(8.2, 3.2)
+    for axis, (column, *_) in zip(
+        figure.subplots(1, 2), reversed(trends.SCORES.values()), strict=True
+    ):
+        for label, runs in rows.items():
+            ends = [fmean(trends.cka_of(study, run)) for run in runs]
+            is_held = trends.target_of(runs[0]) is not None
+            axis.plot(
+                ends,
+                [run[column] for run in runs],
+                color=COLOURS[0] if is_held else "black",
+                marker="o" if is_held else "*",
+                markersize=5 if is_held else 9,
+                linestyle="none",
+                label=None if is_held else f"{label}, CKA not held",
+            )
+        points = trends.held_points(rows, study, column)
+        x = [min(x for x, _ in points), max(x for x, _ in points)]
+        fine = np.linspace(*x, 200)
+        fitted = np.polyval(np.polyfit(*zip(*points, strict=True), 2), fine)
+        axis.plot(2**fine, fitted, color=COLOURS[0], linewidth=0.9, label="fitted parabola")
+        axis.set_xscale("log", base=2)
+        axis.set_xticks([0.05, 0.1, 0.2, 0.4, 0.8], ["0.05", "0.1", "0.2", "0.4", "0.8"])
+        axis.set_xlabel("CKA between heads (higher = more alike)", fontsize=8)
+        axis.set_ylabel("validation loss, bits per token" if column != "sacrebleu" else "BLEU")
+    figure.axes[0].legend(frameon=False, fontsize=7)
     return figure
 
 

@@ -1,157 +1,40 @@
 """Prints the study's tables from ``runs.csv``, tested as by ``diverse-mha compare``."""
 
 import argparse
-import atexit
-import csv
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
 from diverse_mha.common.errors import run_cli
 from diverse_mha.common.files import ROOT
 from diverse_mha.common.tables import markdown_table
-from diverse_mha.evaluation.comparison.runs import Scored
-from diverse_mha.evaluation.comparison.statistics import Difference, by_rows_and_seeds, holm, welch
-from diverse_mha.evaluation.comparison.systems import System, compare_systems, interval, p_value
+from diverse_mha.evaluation.comparison.statistics import holm, welch
+from diverse_mha.evaluation.comparison.systems import p_value
 from experiments.papers import PAPERS
 from experiments.study import VALID_STEP
-from results import archive
+from results import archive, trends
+from results.published import (
+    TO_THE_END,
+    Cells,
+    Rows,
+    Run,
+    Study,
+    average,
+    by_seed,
+    difference,
+    each,
+    heads,
+    runs_of,
+    tested,
+    tested_loss,
+)
 
 SUMMARY, DETAILS = ROOT / "docs" / "results.md", ROOT / "results" / "details.md"
 REFERENCE = Path("multi30k/raw/test.en")  # below the folder of prepared corpora
 #: Rows of the ten epochs that fail to train; not in its analysis of variance.
 RUINED = ("Sub., encoder", "Out., all")
-HEADS = ("svcca", "cka", "exp_d_subspace", "exp_d_output", "jsd")
 _MORE = "more_sacrebleu"
-Cells = list[str | None]  # None: cannot be computed without the test set
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A row of ``runs.csv``."""
-
-    values: Mapping[str, str]
-
-    def __getitem__(self, column: str) -> float:
-        """Return a number."""
-        return float(self.values[column])
-
-    @property
-    def seed(self) -> int:
-        """Random seed."""
-        return int(self.values["seed"])
-
-    @property
-    def float32(self) -> bool:
-        """True if it was trained in float32."""
-        return self.values["precision"] == "float32"
-
-
-Rows = dict[str, list[Run]]  # by label, the baseline first
-
-
-@dataclass
-class Study:
-    """The published runs; BLEU is compared if there is a reference of the test set."""
-
-    reference: Path
-    file: Path | None = None
-    _scored: dict[str, Scored] = field(default_factory=dict, init=False)  # cache
-
-    @cached_property
-    def runs(self) -> list[Run]:
-        """All runs, in the order of the tables, rows and seeds."""
-        with (self.file or archive.RUNS).open(encoding="utf-8", newline="") as lines:
-            return [Run(row) for row in csv.DictReader(lines)]
-
-    def rows(self, table: str) -> Rows:
-        """Return the runs of a table by the label of their row."""
-        rows: Rows = {}
-        for run in filter(TABLES[table][1], self.runs):
-            labels = {row.name: row.label for row in PAPERS["study"][run.values["table"]].rows}
-            rows.setdefault(labels[run.values["row"]], []).append(run)
-        return rows
-
-    def compare(self, rows: Rows) -> Sequence[System]:
-        """Compare rows with the first by BLEU and chrF over seeds and sentences."""
-
-        def scored(run: Run) -> Scored:
-            key = run.values["run"]
-            if key not in self._scored:
-                (folder,) = self.unpacked.glob(f"small/runs/*.{key}")
-                self._scored[key] = archive.score_again(folder, run.seed, self.reference)
-            return self._scored[key]
-
-        systems = [System(label, tuple(map(scored, runs))) for label, runs in rows.items()]
-        return compare_systems(systems)
-
-    @cached_property
-    def unpacked(self) -> Path:
-        """A folder with the runs of the archive; removed at the end of the process."""
-        folder = Path(tempfile.mkdtemp())
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        archive.unpack(folder)
-        return folder
-
-    def bleu(self, rows: Rows) -> dict[str, list[str | None]]:
-        """Return by row difference, corrected p, detectable difference in BLEU, and chrF."""
-        if not self.reference.is_file():
-            return dict.fromkeys(rows, [None] * 4)
-        cells = {}
-        for system in self.compare(rows):
-            bleu = system.measures["BLEU"]
-            least = bleu.difference.detectable if bleu.difference is not None else None
-            over_seeds = least is not None and bleu.difference.over_seeds
-            cells[system.name] = [difference(bleu.difference, 2), p_value(bleu.holm)]
-            cells[system.name] += [f"{least:.1f}" if over_seeds else ""]
-            cells[system.name] += [f"{system.measures['chrF'].mean:.2f}"]
-        return cells
-
-
-def difference(test: Difference | None, digits: int) -> str:
-    """Format a difference, marked if it is about these models only."""
-    if test is None:
-        return ""
-    mark = "" if test.interval and test.over_seeds else " †"
-    return interval(test, digits).rstrip("†") + mark
-
-
-def each(runs: Sequence[Run], column: str, digits: int) -> str:
-    """Format a column of all seeds."""
-    return " ".join(f"{run[column]:.{digits}f}" for run in runs)
-
-
-def average(runs: Sequence[Run], column: str, digits: int) -> str:
-    """Format the mean of a column over the seeds."""
-    return f"{mean(run[column] for run in runs):.{digits}f}"
-
-
-def by_seed(rows: Rows, column: str) -> dict[str, dict[int, float]]:
-    """Return by row a column by seed."""
-    return {label: {run.seed: run[column] for run in runs} for label, runs in rows.items()}
-
-
-def tested(scores: Mapping[str, Mapping[int, float]], digits: int, step: float = 0) -> dict:
-    """Return by row the difference to the first seed by seed, and its corrected p."""
-    tests = by_rows_and_seeds(list(scores.values()), step)
-    corrected = holm([test and test.p for test in tests])
-    cells = [[difference(d, digits), p_value(p)] for d, p in zip(tests, corrected, strict=True)]
-    return dict(zip(scores, [["", ""], *cells], strict=True))
-
-
-def tested_loss(rows: Rows) -> dict[str, Cells]:
-    """Return by row the difference in validation loss, and its corrected p."""
-    return tested(by_seed(rows, "logged_nll"), 3, VALID_STEP)
-
-
-def heads(runs: Sequence[Run]) -> Cells:
-    """Format the measures of the heads, means over the seeds."""
-    return [average(runs, column, 3) for column in HEADS]
 
 
 def summary(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
@@ -275,30 +158,33 @@ def logic(rows: Rows, *_) -> dict[str, Cells]:
     return lines
 
 
-def _of(*tables: str, seeds: Collection[int] = range(99)) -> Callable[[Run], bool]:
-    """Return a selection of runs of these tables; those in float32 have a table of their own."""
-    return lambda r: r.values["table"] in tables and r.seed in seeds and not r.float32
+def _of_the_trial(run: Run) -> str | None:
+    """Return the label of a run of the fair trial; the baseline's seed 13 is of ``family``."""
+    small, later = runs_of("translation-small", "fair-trial-small"), ("baseline", 13)
+    return small(run) if (run.values["row"], run.seed) != later else None
 
 
-def _of_the_trial(run: Run) -> bool:
-    """Return True for runs of the fair trial; the baseline's seed 13 is of the later ``family``."""
-    small, later = _of("translation-small", "fair-trial-small"), ("baseline", 13)
-    return small(run) and (run.values["row"], run.seed) != later
-
-
-#: By name: the page's first heading, the runs, and the function of its cells.
+#: By name: the page's first heading, the label of a run in it, and the function of its cells.
 TABLES = {
-    "summary": ("method | seeds", _of("translation", seeds=range(6)), summary),
-    "to-the-end": ("method, to the end", _of("translation", seeds=range(6)), to_the_end),
-    "replication": ("method, replication", _of("translation", seeds=range(6, 99)), replication),
-    "other-sets": ("method, 2,532 other sentences", lambda r: r.values[_MORE], other_sets),
-    "ten-epochs": ("method | seed 1", _of("translation-small", seeds=(1, 2)), ten_epochs),
+    "summary": ("method | seeds", TO_THE_END, summary),
+    "to-the-end": ("method, to the end", TO_THE_END, to_the_end),
+    "replication": ("method, replication", runs_of("translation", seeds=range(6, 99)), replication),
+    "other-sets": (
+        "method, 2,532 other sentences",
+        lambda run: run.label if run.values[_MORE] else None,
+        other_sets,
+    ),
+    "ten-epochs": ("method | seed 1", runs_of("translation-small", seeds=(1, 2)), ten_epochs),
     "fair-trial": ("method, at its best", _of_the_trial, fair_trial),
     "tuned": ("method, tuned", _of_the_trial, tuned),
-    "float32": ("method, in float32", lambda r: r.float32, in_float32),
-    "ptb": ("row, Penn Treebank", _of("ptb"), language_models),
-    "ptb-heads": ("row | SVCCA", _of("ptb"), heads_of_language_models),
-    "logic": ("row, logic", _of("logic"), logic),
+    "float32": ("method, in float32", lambda r: r.label if r.float32 else None, in_float32),
+    "heads": ("number of heads | seeds", trends.of_head_counts, trends.head_counts),
+    "heads-gain": ("gain by heads", trends.of_head_counts, trends.gains),
+    "held-cka": ("held | weight", trends.of_held, trends.held),
+    "held-cka-fit": ("parabola of", trends.of_held, trends.parabolas),
+    "ptb": ("row, Penn Treebank", runs_of("ptb"), language_models),
+    "ptb-heads": ("row | SVCCA", runs_of("ptb"), heads_of_language_models),
+    "logic": ("row, logic", runs_of("logic"), logic),
 }
 #: Tables whose differences in BLEU need the reference.
 BY_SENTENCES = ("summary", "to-the-end", "replication", "fair-trial", "tuned", "float32")
@@ -306,12 +192,12 @@ BY_SENTENCES = ("summary", "to-the-end", "replication", "fair-trial", "tuned", "
 
 def cells_of(study: Study, table: str) -> tuple[list[str], dict[str, Cells], dict[str, list[str]]]:
     """Return a table's headings, its cells by label, and the page's cells by label."""
-    head, _, function = TABLES[table]
+    head, label, function = TABLES[table]
     text = page_of(table).read_text(encoding="utf-8")
     lines = text[text.index(f"\n| {head} |") + 1 :].partition("\n\n")[0].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     headings, page = cells[0], {label: row for label, *row in cells[2:]}
-    rows = study.rows(table)
+    rows = study.rows(label)
     return headings, function(rows, study, page) if rows else {}, page
 
 

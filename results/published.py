@@ -1,0 +1,168 @@
+"""The published runs, their rows, and the cells that tables are made of."""
+
+import atexit
+import csv
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import mean
+
+from diverse_mha.evaluation.comparison.runs import Scored
+from diverse_mha.evaluation.comparison.statistics import Difference, by_rows_and_seeds, holm
+from diverse_mha.evaluation.comparison.systems import System, compare_systems, interval, p_value
+from experiments.papers import PAPERS
+from experiments.study import VALID_STEP
+from results import archive
+
+HEADS = ("svcca", "cka", "exp_d_subspace", "exp_d_output", "jsd")
+Cells = list[str | None]  # None: cannot be computed without the test set
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A row of ``runs.csv``."""
+
+    values: Mapping[str, str]
+
+    def __getitem__(self, column: str) -> float:
+        """Return a number."""
+        return float(self.values[column])
+
+    @property
+    def seed(self) -> int:
+        """Random seed."""
+        return int(self.values["seed"])
+
+    @property
+    def float32(self) -> bool:
+        """True if it was trained in float32."""
+        return self.values["precision"] == "float32"
+
+    @property
+    def label(self) -> str:
+        """Label of its row in the table that it was published with."""
+        rows = PAPERS["study"][self.values["table"]].rows
+        return next(row.label for row in rows if row.name == self.values["row"])
+
+
+Rows = dict[str, list[Run]]  # by label, the baseline first
+
+
+@dataclass
+class Study:
+    """The published runs; BLEU is compared if there is a reference of the test set."""
+
+    reference: Path
+    file: Path | None = None
+    _scored: dict[str, Scored] = field(default_factory=dict, init=False)  # cache
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs, in the order of the tables, rows and seeds."""
+        with (self.file or archive.RUNS).open(encoding="utf-8", newline="") as lines:
+            return [Run(row) for row in csv.DictReader(lines)]
+
+    def rows(self, label: Callable[["Run"], str | None]) -> Rows:
+        """Return runs by the label of their row; a run without label is left out."""
+        rows: Rows = {}
+        for run in self.runs:
+            if (name := label(run)) is not None:
+                rows.setdefault(name, []).append(run)
+        return rows
+
+    def folder(self, run: Run) -> Path:
+        """Return the folder of a run, unpacked from the archive."""
+        (folder,) = self.unpacked.glob(f"small/runs/*.{run.values['run']}")
+        return folder
+
+    def compare(self, rows: Rows) -> Sequence[System]:
+        """Compare rows with the first by BLEU and chrF over seeds and sentences."""
+
+        def scored(run: Run) -> Scored:
+            key = run.values["run"]
+            if key not in self._scored:
+                self._scored[key] = archive.score_again(self.folder(run), run.seed, self.reference)
+            return self._scored[key]
+
+        systems = [System(label, tuple(map(scored, runs))) for label, runs in rows.items()]
+        return compare_systems(systems)
+
+    @cached_property
+    def unpacked(self) -> Path:
+        """A folder with the runs of the archive; removed at the end of the process."""
+        folder = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        archive.unpack(folder)
+        return folder
+
+    def bleu(self, rows: Rows) -> dict[str, list[str | None]]:
+        """Return by row difference, corrected p, detectable difference in BLEU, and chrF."""
+        if not self.reference.is_file():
+            return dict.fromkeys(rows, [None] * 4)
+        cells = {}
+        for system in self.compare(rows):
+            bleu = system.measures["BLEU"]
+            least = bleu.difference.detectable if bleu.difference is not None else None
+            over_seeds = least is not None and bleu.difference.over_seeds
+            cells[system.name] = [difference(bleu.difference, 2), p_value(bleu.holm)]
+            cells[system.name] += [f"{least:.1f}" if over_seeds else ""]
+            cells[system.name] += [f"{system.measures['chrF'].mean:.2f}"]
+        return cells
+
+
+def difference(test: Difference | None, digits: int) -> str:
+    """Format a difference, marked if it is about these models only."""
+    if test is None:
+        return ""
+    mark = "" if test.interval and test.over_seeds else " †"
+    return interval(test, digits).rstrip("†") + mark
+
+
+def each(runs: Sequence[Run], column: str, digits: int) -> str:
+    """Format a column of all seeds."""
+    return " ".join(f"{run[column]:.{digits}f}" for run in runs)
+
+
+def average(runs: Sequence[Run], column: str, digits: int) -> str:
+    """Format the mean of a column over the seeds."""
+    return f"{mean(run[column] for run in runs):.{digits}f}"
+
+
+def by_seed(rows: Rows, column: str) -> dict[str, dict[int, float]]:
+    """Return by row a column by seed."""
+    return {label: {run.seed: run[column] for run in runs} for label, runs in rows.items()}
+
+
+def tested(scores: Mapping[str, Mapping[int, float]], digits: int, step: float = 0) -> dict:
+    """Return by row the difference to the first seed by seed, and its corrected p."""
+    tests = by_rows_and_seeds(list(scores.values()), step)
+    corrected = holm([test and test.p for test in tests])
+    cells = [[difference(d, digits), p_value(p)] for d, p in zip(tests, corrected, strict=True)]
+    return dict(zip(scores, [["", ""], *cells], strict=True))
+
+
+def tested_loss(rows: Rows) -> dict[str, Cells]:
+    """Return by row the difference in validation loss, and its corrected p."""
+    return tested(by_seed(rows, "logged_nll"), 3, VALID_STEP)
+
+
+def heads(runs: Sequence[Run]) -> Cells:
+    """Format the measures of the heads, means over the seeds."""
+    return [average(runs, column, 3) for column in HEADS]
+
+
+def runs_of(*tables: str, seeds: Collection[int] = range(99)) -> Callable[[Run], str | None]:
+    """Return a function for :meth:`Study.rows`: labels of these tables' runs, but in float32."""
+
+    def label(run: Run) -> str | None:
+        wanted = run.values["table"] in tables and run.seed in seeds and not run.float32
+        return run.label if wanted else None
+
+    return label
+
+
+#: Runs of the full recipe; the seeds from 6 on are of the replication.
+TO_THE_END = runs_of("translation", seeds=range(6))

@@ -1,0 +1,177 @@
+"""Tables of scores by the number of heads and by held CKA, with fitted lines and parabolas.
+
+Their plans are docs/study-heads.md and docs/study-similarity.md.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+import numpy as np
+
+from diverse_mha.evaluation.comparison.statistics import Difference, by_t
+from experiments.papers import PAPERS
+from results.published import Cells, Rows, Run, Study, average, difference, heads, runs_of
+
+#: Rows with 4 heads that earlier tables have, by their name there.
+FOUR_HEADS = {"baseline": "h4-baseline", "hsic-1e-7": "h4-hsic", "em": "h4-em"}
+SEEDS = (11,)  # of the rows by the number of heads
+#: Scores read by number of heads and by CKA: column, digits, +1 = higher is better.
+SCORES = {"BLEU": ("sacrebleu", 2, 1), "loss, bits": ("logged_nll", 3, -1)}
+CLOSE = {"BLEU": 0.5, "loss, bits": 0.02}  # what seeds differ by
+HELD_WITHIN = 0.02
+
+
+def of_head_counts(run: Run) -> str | None:
+    """Return the label of a run in the table by the number of heads."""
+    if run.seed not in SEEDS:
+        return None
+    if run.values["table"] == "translation-small" and run.values["row"] in FOUR_HEADS:
+        return _labels("heads")[FOUR_HEADS[run.values["row"]]]
+    return runs_of("heads")(run)
+
+
+def of_held(run: Run) -> str | None:
+    """Return the label of a run in the table of held CKA; its baselines have the same seeds."""
+    if run.values["table"] == "translation-small" and run.values["row"] == "baseline":
+        return _labels("held-cka")["baseline"] if run.seed in SEEDS else None
+    return runs_of("held-cka")(run)
+
+
+def _labels(table: str) -> dict[str, str]:
+    return {row.name: row.label for row in PAPERS["study"][table].rows}
+
+
+def _in_order(rows: Rows, table: str) -> Rows:
+    return {label: rows[label] for label in _labels(table).values() if label in rows}
+
+
+def head_counts(rows: Rows, *_) -> dict[str, Cells]:
+    """Return scores and heads by method and number of heads."""
+    return {
+        label: [str(len(runs)), average(runs, "sacrebleu", 2), average(runs, "logged_nll", 3)]
+        + (heads(runs) if all(run.values["svcca"] for run in runs) else _single(runs))
+        for label, runs in _in_order(rows, "heads").items()
+    }
+
+
+def _single(runs: Sequence[Run]) -> Cells:
+    """Format exp(D) of a single head, which has no pair to compare."""
+    return ["", "", average(runs, "exp_d_subspace", 3), average(runs, "exp_d_output", 3), ""]
+
+
+def gains_of(rows: Rows, column: str) -> dict[str, dict[int, list[float]]]:
+    """Return by method and number of heads, at full width, the gains over the baseline.
+
+    A gain is a run's score less that of the baseline with as many heads and the same seed.
+    """
+    found: dict[str, dict[int, dict[int, float]]] = {}
+    for label, runs in rows.items():
+        count, _, method = label.partition(": ")
+        if "width" not in count:
+            scores = {run.seed: run[column] for run in runs}
+            found.setdefault(method, {})[int(count.split()[0])] = scores
+    base = found.pop("Baseline")
+    return {
+        method: {
+            count: [score - base[count][seed] for seed, score in scores.items()]
+            for count, scores in sorted(by_count.items())
+        }
+        for method, by_count in found.items()
+    }
+
+
+def gains(rows: Rows, *_) -> dict[str, Cells]:
+    """Return gains by method, and the slope of a line over log2 of the number of heads."""
+    rows, lines = _in_order(rows, "heads"), {}
+    for name, (column, digits, _) in SCORES.items():
+        for method, by_count in gains_of(rows, column).items():
+            points = [(math.log2(n), gain) for n, found in by_count.items() for gain in found]
+            cells = [
+                f"{fmean(by_count[n]):+.{digits}f}" if n in by_count else ""
+                for n in (1, 2, 4, 8, 16)
+            ]
+            lines[f"{method}, {name}"] = [*cells, difference(fit(points, 1), digits)]
+    return lines
+
+
+def fit(points: Sequence[tuple[float, float]], degree: int) -> Difference | None:
+    """Fit a polynomial by least squares; returns its highest coefficient, tested against 0.
+
+    The error is the regression's own. None if there are too few points for one.
+    """
+    x, y = np.array(points).T
+    degrees = len(x) - degree - 1
+    if degrees < 1:
+        return None
+    design = np.vander(x, degree + 1)
+    coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
+    variance = float(np.square(y - design @ coefficients).sum()) / degrees
+    error = math.sqrt(variance * np.linalg.inv(design.T @ design)[0, 0])
+    return by_t(float(coefficients[0]), error, degrees, over_seeds=True)
+
+
+def cka_of(study: Study, run: Run) -> list[float]:
+    """Return CKA of every layer of all attentions, on the validation set."""
+    (file,) = study.folder(run).glob("heads.*.json")
+    (model,) = json.loads(file.read_text(encoding="utf-8"))["models"]
+    components = model["components"].values()
+    return [layer["cka"]["mean"] for entry in components for layer in entry["layers"].values()]
+
+
+def target_of(run: Run) -> float | None:
+    """Return the value at which a run's CKA was held, None for the baseline."""
+    words = dict(word.split("=", 1) for word in run.values["overrides"].split())
+    target = words.get("criterion.cka_target")
+    return None if target is None else float(target)
+
+
+def held(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
+    """Return scores and CKA by the value at which CKA was held."""
+    lines = {}
+    for label, runs in sorted(rows.items(), key=lambda row: target_of(row[1][0]) or 0.0):
+        by_run = [cka_of(study, run) for run in runs]
+        target = target_of(runs[0])
+        words = runs[0].values["overrides"].split()
+        weight = next((w.partition("=")[2] for w in words if "cka_weight" in w), "")
+        far = max(abs(value - target) for values in by_run for value in values) if target else None
+        lines[label] = [f"{float(weight):g}" if weight else "", str(len(runs))]
+        lines[label] += [" ".join(f"{fmean(values):.3f}" for values in by_run)]
+        lines[label] += ["" if far is None else f"{far:.3f}"]
+        lines[label] += [average(runs, "sacrebleu", 2), average(runs, "logged_nll", 3)]
+        lines[label] += [average(runs, name, 3) for name in ("svcca", "exp_d_output", "jsd")]
+    return lines
+
+
+def held_points(rows: Rows, study: Study, column: str) -> list[tuple[float, float]]:
+    """Return log2 of the target and the score of every run that was held at it."""
+    return [
+        (math.log2(target), run[column])
+        for runs in rows.values()
+        for run in runs
+        if (target := target_of(run)) is not None
+        and abs(fmean(cka_of(study, run)) - target) <= HELD_WITHIN
+    ]
+
+
+def parabolas(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
+    """Return curvature, best target, and the targets that are nearly as good, by score."""
+    lines = {}
+    for name, (column, digits, sign) in SCORES.items():
+        points = held_points(rows, study, column)
+        curvature, (best, low, high) = fit(points, 2), best_target(points, sign, CLOSE[name])
+        lines[name] = [str(len(points)), difference(curvature, digits + 1), f"{best:.2f}"]
+        lines[name] += [f"{low:.2f} to {high:.2f}"]
+    return lines
+
+
+def best_target(
+    points: Sequence[tuple[float, float]], sign: int, close: float
+) -> tuple[float, float, float]:
+    """Return the best target of the fitted parabola, and the range nearly as good, both tried."""
+    x, y = np.array(points).T
+    tried = np.linspace(x.min(), x.max(), 401)
+    fitted = sign * np.polyval(np.polyfit(x, y, 2), tried)
+    near = tried[fitted >= fitted.max() - close]
+    return tuple(float(2**value) for value in (tried[fitted.argmax()], near.min(), near.max()))

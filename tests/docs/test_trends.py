@@ -1,0 +1,80 @@
+"""Slopes by number of heads and parabolas of held CKA against scipy, numpy and hand-made cases."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from results import trends
+from results.published import Run
+
+
+def run(table, row, seed=11, **values):
+    columns = {"table": table, "row": row, "seed": str(seed), "precision": "bfloat16"}
+    return Run(columns | {name: str(value) for name, value in values.items()})
+
+
+def test_a_slope_and_its_interval_equal_those_of_scipy():
+    x, y = [0, 1, 2, 3, 4, 4], [0.3, 0.1, 0.8, 0.4, 1.2, 0.9]
+    ours, expected = trends.fit([*zip(x, y, strict=True)], 1), stats.linregress(x, y)
+    width = stats.t.ppf(0.975, len(x) - 2) * expected.stderr
+    bounds = expected.slope - width, expected.slope + width
+    assert [ours.value, ours.p] == pytest.approx([expected.slope, expected.pvalue])
+    assert ours.interval == pytest.approx(bounds)
+
+
+def test_a_curvature_and_its_error_equal_those_of_polyfit():
+    rng = np.random.default_rng(3)
+    x = np.repeat(np.arange(5.0), 2)
+    y = 0.1 * x**2 + rng.normal(size=10)
+    ours = trends.fit([*zip(x, y, strict=True)], 2)
+    coefficients, covariance = np.polyfit(x, y, 2, cov=True)
+    assert ours.value == pytest.approx(coefficients[0])
+    assert ours.standard_error == pytest.approx(math.sqrt(covariance[0, 0]))
+    assert ours.degrees == 7
+
+
+def test_too_few_points_for_an_error_have_no_fit():
+    assert trends.fit([(0, 1.0), (1, 2.0)], 1) is None
+    assert trends.fit([(0, 1.0), (1, 2.0), (2, 2.0)], 2) is None
+
+
+@pytest.mark.parametrize(("sign", "scale"), [(1, -1.0), (-1, 1.0)])
+def test_the_best_target_is_the_vertex_and_the_range_is_as_wide_as_the_parabola(sign, scale):
+    points = [(x, scale * 0.01 * (x + 3) ** 2) for x in (-5.0, -4.0, -3.0, -2.0, -1.0)]
+    best, low, high = trends.best_target(points, sign, 0.01)
+    assert [best, low, high] == pytest.approx([2**-3, 2**-4, 2**-2], rel=0.01)
+
+
+def test_a_best_target_outside_the_tried_range_is_its_end():
+    points = [(x, 0.01 * (x + 9) ** 2) for x in (-5.0, -4.0, -3.0, -2.0, -1.0)]
+    assert trends.best_target(points, -1, 0.01)[0] == 2**-5
+
+
+def test_a_gain_is_over_the_baseline_with_as_many_heads_and_the_same_seed():
+    rows = {
+        "2 heads: Baseline": [run("heads", "h2-baseline", 11, sacrebleu=40)]
+        + [run("heads", "h2-baseline", 12, sacrebleu=30)],
+        "8 heads: Baseline": [run("heads", "h8-baseline", 11, sacrebleu=20)],
+        "2 heads: HSIC": [run("heads", "h2-hsic", 11, sacrebleu=41)]
+        + [run("heads", "h2-hsic", 12, sacrebleu=33)],
+        "8 heads: HSIC": [run("heads", "h8-hsic", 11, sacrebleu=18)],
+        "2 heads of width 32: Baseline": [run("heads", "h2-w64-baseline", 11, sacrebleu=7)],
+    }
+    assert trends.gains_of(rows, "sacrebleu") == {"HSIC": {2: [1.0, 3.0], 8: [-2.0]}}
+
+
+def test_earlier_runs_with_4_heads_count_if_their_seed_is_that_of_the_table():
+    assert trends.of_head_counts(run("translation-small", "em")) == (
+        "4 heads: EM routing, layers 1-2"
+    )
+    assert trends.of_head_counts(run("translation-small", "em", seed=1)) is None
+    assert trends.of_head_counts(run("translation-small", "coda")) is None
+    assert trends.of_head_counts(run("heads", "h8-out")) == "8 heads: Out. 0.1"
+
+
+def test_the_value_at_which_cka_was_held_is_read_from_the_settings():
+    words = "method=baseline criterion.cka_target=0.05 criterion.cka_weight=10.0"
+    assert trends.target_of(run("held-cka", "t0.05", overrides=words)) == 0.05
+    assert trends.target_of(run("held-cka", "baseline", overrides="method=baseline")) is None
