@@ -179,7 +179,8 @@ def coefficient_curves(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]
         axis.set_xlabel("number of the coefficient")
         axis.set_ylim(0, 1.02)
         axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.legend(frameon=False, fontsize=7, loc="lower left")
+        if curves:
+            axis.legend(frameon=False, fontsize=7, loc="lower left")
     axes[0].set_ylabel("canonical correlation")
     yield Drawn(figure, numbers)
 

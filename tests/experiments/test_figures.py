@@ -121,6 +121,14 @@ def test_rows_without_results_are_left_out(tmp_path):
     }
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_panel_without_finished_runs_is_drawn_without_a_legend(tmp_path):
+    table = DRAWN["yun2021", "figure-3"]
+    finished = set(next(iter(table.panels.values())))  # rows of the first panel only
+    rows = [row for row in rows_of(table) if row.name in finished]
+    assert draw(table, rows, tmp_path)
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("paper", "figure", "rows"), [("yun2021", 1, "1h,8h"), ("li2021", 3, "none,out")]
