@@ -53,7 +53,7 @@ def run_model(model: nn.Module, sample: dict) -> Tensor:
     if not hasattr(model, "decoder"):
         # A classifier encodes all rows of a batch in one pass if head states are requested.
         return model(**sample["net_input"], return_head_states=("outputs",))[0]
-    # With alignment_layer=-1, which no layer has as its number, no alignment is computed.
+    # No layer has the number -1, so the decoder computes no alignment.
     return model(**sample["net_input"], features_only=True, alignment_layer=-1)[0]
 
 
@@ -128,8 +128,8 @@ class ActivationCache:
         for other in self._sites:
             if SIDES[other.component] == side and other.number < site.number:
                 yield other.layer
-            # The first self-attention of the decoder does not depend on the encoder's heads. The
-            # self-attention in the layer of an encoder-decoder attention comes before it.
+            # The decoder's first self-attention does not depend on the encoder's heads. In a
+            # decoder layer, self-attention comes before the encoder-decoder attention.
             first = other.number == (1 if side == "encoder" else site.number)
             if other.component == "decoder" and site.component != "decoder" and first:
                 yield other.attention
@@ -201,21 +201,21 @@ def total_loss(model: nn.Module, sample: dict, output: Tensor) -> Tensor:
     return fused_label_smoothed_loss(output, weight.detach(), target, 0.0, padding)[0]
 
 
-def _token_losses(model: nn.Module, features: Tensor, words: Tensor) -> Tensor:
-    """Return the losses (N,) of words from features (N, C)."""
+def _token_losses(model: nn.Module, features: Tensor, target: Tensor) -> Tensor:
+    """Return the losses (N,) of the target tokens (N,) from features (N, C)."""
     softmax = model.decoder.adaptive_softmax
     if softmax is not None:
-        return _adaptive_losses(softmax, features, words)
-    blocks = zip(features.split(ROWS), words.split(ROWS), strict=True)
+        return _adaptive_losses(softmax, features, target)
+    blocks = zip(features.split(ROWS), target.split(ROWS), strict=True)
     output = model.decoder.output_layer
     return torch.cat([F.cross_entropy(output(x), y, reduction="none") for x, y in blocks])
 
 
-def _adaptive_losses(softmax: nn.Module, features: Tensor, words: Tensor) -> Tensor:
-    (head, *bands), (head_target, *band_targets) = softmax(features, words)
+def _adaptive_losses(softmax: nn.Module, features: Tensor, target: Tensor) -> Tensor:
+    (head, *clusters), (head_target, *cluster_targets) = softmax(features, target)
     losses = F.cross_entropy(head, head_target, reduction="none")
-    _, rows_by_band = softmax.adapt_target(words)
-    for rows, logits, target in zip(rows_by_band, bands, band_targets, strict=True):
+    _, rows_by_cluster = softmax.adapt_target(target)
+    for rows, logits, words in zip(rows_by_cluster, clusters, cluster_targets, strict=True):
         if rows is not None:
-            losses = losses.index_add(0, rows, F.cross_entropy(logits, target, reduction="none"))
+            losses = losses.index_add(0, rows, F.cross_entropy(logits, words, reduction="none"))
     return losses

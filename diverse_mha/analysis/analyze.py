@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
     # Hashed before the analysis: a running training may replace a checkpoint meanwhile.
     hashes = {path: sha256_of(path) for path in paths}
     lines = read_sentences(args.sentences)
-    if args.save_heads:  # before the analysis, as a mistyped line in FILE would waste it
+    if args.save_heads:  # before the analysis, so that a mistyped line in FILE fails early
         save_heads(Path(args.save_heads), models[0], lines)
         print(f"written: {args.save_heads}", file=sys.stderr)
     viewed = [HeadModel(loaded).view(lines, selection) if in_folder else [] for loaded in models]
@@ -179,18 +179,18 @@ def read_sentences(value: str | None) -> list[str]:
         return []
     if not Path(value).is_file():
         raise UserError(
-            f"--sentences {value}: no such file; give a number, or a file with a sentence a line"
+            f"--sentences {value}: no such file; give a number, or a file of one sentence per line"
         )
     lines = [line for line in read_lines(Path(value)) if line.strip()]
     if not lines:
-        raise UserError(f"--sentences {value}: holds no sentence; give one sentence a line")
+        raise UserError(f"--sentences {value}: holds no sentence; give one sentence per line")
     return lines
 
 
 def check_heads_file(args: argparse.Namespace) -> None:
-    """Raise an error if ``--save-heads`` has no sentences, several models or a wrong FILE.
+    """Raise an error if ``--save-heads`` has no sentences, several models or an unusable FILE.
 
-    An existing FILE is wrong unless ``--save-heads`` wrote it.
+    FILE must end in .npz. An existing FILE that ``--save-heads`` did not write needs ``--force``.
     """
     file = args.save_heads
     if file is None:
@@ -221,7 +221,7 @@ def check_libraries() -> None:
 def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
     """Check the options and return the selection.
 
-    It has sentences only with ``in_folder``, that is, if a report is written.
+    Sentences are selected only with ``in_folder``, because only a report shows them.
     """
     for name in ("output", "against"):
         if getattr(args, name) == "":  # probably an unset shell variable
@@ -297,7 +297,7 @@ def analyze(
 ) -> Analysis:
     """Measure the selected heads over a split, and their similarity to the model ``against``.
 
-    ``name`` labels the model in results and progress bar.
+    ``name`` labels the model in the results and in the progress bar.
     """
     kept = head_numbers(loaded.model)
     meter, count, viewed, sentences = HeadsMeter(selection, kept), 0, None, []
@@ -338,7 +338,7 @@ def analyze(
         result.summary = summarise(result.components)
     if comparison is not None:
         result.against = {
-            c: replace(found, svcca_heads=kept[c, found.layer].spread(found.svcca_heads))
-            for c, found in comparison.result().items()
+            c: replace(similar, svcca_heads=kept[c, similar.layer].spread(similar.svcca_heads))
+            for c, similar in comparison.result().items()
         }
     return Analysis(result, sorted(sentences, key=lambda sentence: sentence["number"]))

@@ -48,7 +48,7 @@ class Plot(NamedTuple):
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure, with its size in inches, without pyplot's global state."""
+    """Return an empty figure, independent of pyplot's global state; the size is in inches."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -136,7 +136,7 @@ def heat_maps(result: Model, measure: str, end: float) -> Plot | None:
 
 
 def comparison_maps(first: Model, second: Model, measure: str, end: float) -> list[Plot]:
-    """Draw two models in two rows, with their difference (second minus first) below.
+    """Draw the maps of two models in two rows, with the difference (second minus first) below.
 
     Returns:
         A figure for each component with the same layers and number of heads in both.
@@ -167,9 +167,9 @@ def comparison_maps(first: Model, second: Model, measure: str, end: float) -> li
             Plot(
                 f"{measure}-{component}-beside",
                 f"{title}, {COMPONENT_TITLES[component]}: {' and '.join(names)}",
-                f"{caption} Last row: {names[1]} minus {names[0]}. Head 3 of one model need not be "
-                "head 3 of the other, unless one was trained from the other: compare the patterns "
-                "and the means, not single cells.",
+                f"{caption} Last row: {names[1]} minus {names[0]}. Head 3 of one model does not "
+                "correspond to head 3 of the other, unless one was trained from the other: compare "
+                "the patterns and the means, not single cells.",
                 figure,
             )
         )
@@ -185,8 +185,8 @@ def colour_limit(results: list[Model], measure: str) -> float:
 def _maps(entry: Component, measure: str) -> Maps:
     """Return layer -> map of a component, with NaN on the diagonal.
 
-    The result is empty for a component with one head. Layers are left out if they have too few
-    positions, or a single head that is not pruned.
+    The result is empty for a component with one head. Layers with too few positions are left out,
+    as are layers in which pruning left a single head.
     """
     if entry.heads < 2:
         return {}
@@ -247,14 +247,15 @@ def _write_values(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
 
 CAPTION = (
     "Canonical correlations between the leading directions of two heads' outputs, sorted (SVCCA, "
-    "as in Figs. 2-4 of Yun et al. 2021), at the last measured layer of each component. A point is "
-    "the mean over the pairs of heads that have this many. Lower: the outputs are less similar."
+    "as in Figs. 2-4 of Yun et al. 2021), at the last measured layer of each component. Point n is "
+    "the mean of the nth correlation over the pairs of heads that have n or more. Lower: the "
+    "outputs are less similar."
 )
 LINES = ("-", "--", ":")  # line styles once the colours are used up
 
 
 def curves_of_models(results: list[Model]) -> Plot | None:
-    """Draw a curve for each model at each component's last selected layer.
+    """Draw each model's SVCCA coefficients at the last selected layer of each component.
 
     Return None if SVCCA was not measured.
     """
@@ -294,7 +295,7 @@ def curves_of_models(results: list[Model]) -> Plot | None:
 
 
 def curve_of(layer: Layer) -> np.ndarray:
-    """Return, for each n, the mean nth coefficient of the pairs that have n or more."""
+    """Return, for each n, the mean nth SVCCA coefficient of the pairs that have n or more."""
     svcca = layer.get("svcca")
     pairs = [*svcca.coefficients.values()] if svcca else []
     longest = max(map(len, pairs), default=0)

@@ -1,4 +1,4 @@
-"""Findings of an analysis: tables that compare models, sentences on them, and the headline."""
+"""Findings of an analysis: tables and sentences that compare models, and the headline."""
 
 from statistics import mean
 from typing import NamedTuple
@@ -61,8 +61,8 @@ def comparison_tables(results: list[Model]) -> list[Table]:
                 lines += [["", "difference", *map(_change, *rows)]] if len(rows) == 2 else []
                 lines[0][0] = title
                 groups.append(lines)
-        columns, found = ["over", "model", *headings], tuple(_findings(results, question))
-        tables.append(Table(question.title, 2, columns, groups, found))
+        columns, findings = ["over", "model", *headings], tuple(_findings(results, question))
+        tables.append(Table(question.title, 2, columns, groups, findings))
     return tables
 
 
@@ -77,10 +77,11 @@ def _main(result: Model, question: Question) -> str | None:
 
 
 def _findings(results: list[Model], question: Question) -> list[str]:
-    """Return a sentence for each further model, on how its mean over modules differs.
+    """Return, for each further model, a sentence that compares it with the first model.
 
-    Models with other components than the first model are skipped. For disagreement, so are models
-    with other numbers of heads, because exp(D) of unrelated heads grows with their number.
+    The sentence compares means over modules. Models with other components than the first model are
+    skipped. For disagreement, models with another number of heads are skipped too, because exp(D)
+    of unrelated heads grows with the number of heads.
     """
     first, sentences = results[0], []
     main = _main(first, question)
@@ -118,8 +119,8 @@ def _reversed(first: Model, result: Model) -> str:
 def headline(results: list[Model]) -> str:
     """Return the main finding in a sentence."""
     if not columns_of(results[0]):  # only importance was measured
-        found = [(result.name, importance_table(result).findings) for result in results]
-        return " ".join(f"{name}: {findings[0]}" for name, findings in found if findings)
+        by_model = [(result.name, importance_table(result).findings) for result in results]
+        return " ".join(f"{name}: {findings[0]}" for name, findings in by_model if findings)
     if len(results) > 1:
         findings_by_table = [
             table.findings for table in comparison_tables(results) if table.findings
@@ -136,8 +137,8 @@ def headline(results: list[Model]) -> str:
         return f"{main} compares pairs of heads, but {result.name} has one head in each module."
     low, high = (f"{x:.3f} ({part}, layer {layer})" for x, part, layer in (values[0], values[-1]))
     average = f"Heads of {result.name}: {main} {mean(x for x, *_ in values):.3f}"
-    said = f"{average}, from {low} to {high}. To compare, analyze it with a second checkpoint."
-    return " ".join([said, *bias_findings(result)])
+    finding = f"{average}, from {low} to {high}. To compare, analyze it with a second checkpoint."
+    return " ".join([finding, *bias_findings(result)])
 
 
 def _heads(result: Model) -> dict[str, tuple]:

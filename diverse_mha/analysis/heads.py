@@ -121,7 +121,7 @@ class HeadModel:
                 fit.
         """
         if isinstance(sentences, str) or not sentences:
-            raise UserError("sentences: give a list with a sentence or more")
+            raise UserError("sentences: give a list of one or more sentences")
         sample, source, predicted = self._sample(sentences, target, beam)
         recorded = head_states(self.loaded.model, sample, check_state_names(states))
         read = {"source": source, "target": predicted if "encoder" in recorded else source}
@@ -138,9 +138,9 @@ class HeadModel:
         """Return the report's data on each line, see ``view.take_sentence``.
 
         Args:
-            lines: sentences as in :meth:`run`, each with or without a tab and a second text. This
-                is a translation to force or, for a classifier of pairs, the second sentence. Lines
-                without a tab are translated by the model.
+            lines: sentences as in :meth:`run`. A tab separates a sentence from a second text: a
+                translation to force or, for a classifier of pairs, the second sentence. A
+                translation model translates lines without a tab.
             selection: components and layers.
         """
         shown = []
@@ -185,7 +185,7 @@ class HeadModel:
         return translation_batch(task, source, predicted), source, predicted
 
     def _classified(self, sentences) -> list[Tensor]:
-        """Return the tokens of a classifier's sentences; the two of a pair are adjacent rows."""
+        """Return the tokens of sentences to classify; sentences of a pair are adjacent rows."""
         count = self.loaded.task.sentences
         if count > 1 and any(isinstance(pair, str) or len(pair) != count for pair in sentences):
             raise UserError(f"sentences: the model classifies pairs; give tuples of {count}")
@@ -280,7 +280,7 @@ def save_heads(file: Path, loaded: Loaded, lines: list[str]) -> None:
     """Write the head states of sentences; a tab separates a source from its target."""
     pairs = [line.split("\t", 1) for line in lines]
     if len({len(pair) for pair in pairs}) > 1:
-        raise UserError("--sentences: some lines have a tab, others not; give it in all or in none")
+        raise UserError("--sentences: some lines have a tab, others not; give one in all or none")
     both = len(pairs[0]) == 2
     if getattr(loaded.task, "sentences", 1) > 1:
         run = HeadModel(loaded).run([tuple(pair) for pair in pairs])
@@ -294,7 +294,7 @@ def save_heads(file: Path, loaded: Loaded, lines: list[str]) -> None:
 
 @torch.no_grad()
 def mean_outputs(path: str | Path, data: str | Path, subset: str = "valid") -> Tensor:
-    """Return the mean output of each encoder head over the words and layers of a split, (H, D).
+    """Return the mean output of each encoder head over the layers and tokens of a split, (H, D).
 
     Li et al. 2021, section 4.1.2.3. For a language model, the heads are those of the decoder.
     """

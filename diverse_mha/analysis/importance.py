@@ -30,9 +30,9 @@ class ImportanceMeter:
     """Importance of every head of some attention modules, over the batches of a split.
 
     ``ABLATION`` is the rise of the token loss when the head's output is replaced before the
-    aggregation (Michel et al. 2019; Voita et al. 2019). ``GRADIENT`` is its first-order estimate:
-    the mean over sentences of |d loss / d gate|, with a gate of 1 on the head's output (Michel et
-    al. 2019, Eq. 2). Both are in bits per token.
+    aggregation (Michel et al. 2019; Voita et al. 2019). ``GRADIENT`` is a first-order estimate of
+    this rise: |d loss / d gate| of each sentence, summed over sentences, with a gate of 1 on the
+    head's output (Michel et al. 2019, Eq. 2). Both are in bits per token.
 
     Args:
         model: the model, in evaluation mode, on its device.
@@ -51,9 +51,9 @@ class ImportanceMeter:
     ):
         self.model, self.sites, self.measures, self.means = model, sites, measures, means
         self.num_heads = [site.attention.num_heads for site in sites]
-        # For each batch, in nats:
+        # Lists with a tensor for each batch; losses, rises and slopes are in nats.
         self._losses: list[Tensor] = []  # (B,) loss of a sentence
-        self._counts: list[Tensor] = []  # (B,) tokens of a sentence
+        self._counts: list[Tensor] = []  # (B,) number of tokens of a sentence
         self._rises: list[Tensor] = []  # (B, all heads) rise of the loss by ablation
         self._slopes: list[Tensor] = []  # (B, all heads) gradient of the loss
 
@@ -123,11 +123,11 @@ class ImportanceMeter:
             if ABLATION in heads:
                 rises, parts = heads[ABLATION][own], tests[own]
                 intervals, p = [test.interval for test in parts], [test.p for test in parts]
-                found = Ablation(rises, intervals, p, corrected[own], mean(rises))
-                layer[ABLATION] = site.numbers.number(found)
+                ablation = Ablation(rises, intervals, p, corrected[own], mean(rises))
+                layer[ABLATION] = site.numbers.number(ablation)
             if GRADIENT in heads:
-                found = Gradient(heads[GRADIENT][own], mean(heads[GRADIENT][own]))
-                layer[GRADIENT] = site.numbers.number(found)
+                gradient = Gradient(heads[GRADIENT][own], mean(heads[GRADIENT][own]))
+                layer[GRADIENT] = site.numbers.number(gradient)
             start += count
         loss = float(torch.cat(self._losses).sum()) / math.log(2) / total
         of = "zero" if self.means is None else "mean"
@@ -163,7 +163,7 @@ def measure_importance(
     Args:
         loaded: the model and its data.
         selection: components, layers, measures and split.
-        label: label of the progress bar; empty: show none.
+        label: label of the progress bar; if empty, no bar is shown.
         means: see :class:`ImportanceMeter`.
 
     Returns:

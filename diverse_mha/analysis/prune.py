@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "checkpoints", nargs="+", metavar="CHECKPOINT",
-        help="a model with linear aggregation; with --curve, several: NAME=CHECKPOINT, or in "
-        "folders such as coda-seed1; the seeds of a model form one curve",
+        help="a model with linear aggregation; --curve takes several, as NAME=CHECKPOINT or in "
+        "folders such as coda-seed1, and draws one curve for all seeds of a model",
     )  # fmt: skip
     parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
     parser.add_argument(
@@ -46,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="remove this share of all heads",
     )
-    amount.add_argument("--curve", metavar="0,0.1,...", help="score the model at these shares")
+    amount.add_argument(
+        "--curve", metavar="0,0.1,...", help="score each model without these shares of its heads"
+    )
     what.add_argument(
         "--by", choices=pruning.RANKINGS, default="importance",
         help="order of removal (default: %(default)s): "
@@ -59,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--remove", action="store_true",
         help="write a smaller model without the pruned heads' parameters (default: zero them)",
     )  # fmt: skip
-    add_number(what, "steps", 1, "remove heads in N steps, and rank the others again in each")
+    add_number(what, "steps", 1, "remove heads in N steps, and rank the rest before each step")
     add_number(what, "seed", None, "random seed of --by random (default: 1)", least=0)
     what.add_argument(
         "--subset", default="valid", help="split to rank heads on (default: %(default)s)"

@@ -80,7 +80,7 @@ def count_of(model: nn.Module, given: str, count: int | float, *, keep_one: bool
         keep_one: keep at least one head of every module.
 
     Raises:
-        UserError: the model has fewer removable heads.
+        UserError: ``count`` is more than the number of removable heads.
     """
     total = len(heads_in(model))
     most = total - (len(sites_of(model)) if keep_one else 0)
@@ -121,7 +121,7 @@ class Ranking:
 
 
 def removals(loaded: Loaded, count: int, ranking: Ranking, label: str = "") -> Iterator[Head]:
-    """Remove heads from a model one by one, the least important first.
+    """Zero heads of a model one by one, in the order of the ranking.
 
     Args:
         loaded: the model, modified in place.
@@ -179,7 +179,7 @@ def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Hea
 def _next(
     remaining: list[Head], values: dict[Head, float], pairs: dict[tuple, float], keep_one: bool
 ) -> Head:
-    """Return the head to remove next: of the most similar pair (or of all heads), the weakest."""
+    """Return the weakest head of the most similar pair or, if there are no pairs, of all heads."""
     remaining_pairs = [(one, two) for one, two in pairs if one in remaining and two in remaining]
     if remaining_pairs:
         return min(max(remaining_pairs, key=pairs.__getitem__), key=values.__getitem__)
@@ -239,9 +239,9 @@ def read_shares(text: str) -> tuple[float, ...]:
     return tuple(shares)
 
 
-def name_checkpoints(words: list[str]) -> list[tuple[str, str]]:
+def name_checkpoints(arguments: list[str]) -> list[tuple[str, str]]:
     """Return (name, path) of each checkpoint; checkpoints of all seeds of a model share a name."""
-    split = [word.partition("=") if not Path(word).exists() else ("", "", word) for word in words]
+    split = [("", "", x) if Path(x).exists() else x.partition("=") for x in arguments]
     paths = [path if equals else name or path for name, equals, path in split]
     shorts = short_names(paths)
     return [
@@ -316,7 +316,7 @@ def _bleu(curve: Curve, state: dict) -> float:
         handlers, level = root.handlers[:], root.level
         with contextlib.redirect_stdout(io.StringIO()):
             evaluate.main(words)
-        # fairseq's log handlers write to the redirected output, which is gone: restore the others.
+        # fairseq's log handlers write to the redirected output, which is gone: restore the former.
         root.handlers[:], _ = handlers, root.setLevel(level)
         return json.loads(result.read_text(encoding="utf-8"))["sacrebleu"]
 

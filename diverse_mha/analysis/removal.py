@@ -17,7 +17,7 @@ def check_removable(loaded: Loaded) -> None:
         if method := site.attention.tied_by:
             raise UserError(
                 f"{loaded.path}: {method} ties heads of {site.component} layer {site.number} to "
-                "others; leave out --remove, to set pruned heads to zero"
+                "others; leave out --remove: then pruned heads are set to zero"
             )
 
 
@@ -63,7 +63,7 @@ def removed_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
 
 
 def smaller(loaded: Loaded, heads: list[Head], saved: dict) -> dict:
-    """Return a model's parameters without some heads, in the dtypes of the ``saved`` ones."""
+    """Return a model's parameters without those of ``heads``, in the dtypes of ``saved``."""
     parameters = {
         name: x.cpu().to(saved.get(name, x).dtype) for name, x in loaded.model.state_dict().items()
     }

@@ -100,7 +100,7 @@ class HeadNumbers(NamedTuple):
         return [n for n in range(1, self.total + 1) if n not in self.kept]
 
     def spread(self, values: list, missing: Any = None) -> list:
-        """Return a value for every head: that in ``values``, or ``missing`` for a pruned head."""
+        """Return the values of the heads that are left, with ``missing`` at pruned heads."""
         by_head = dict(zip(self.kept, values, strict=True))
         return [by_head.get(n, missing) for n in range(1, self.total + 1)]
 
@@ -134,11 +134,11 @@ class Component:
 
 @dataclass(frozen=True)
 class Score:
-    """A disagreement score exp(D) of a component; None with one head."""
+    """A disagreement score exp(D) of a component, where D is a mean over pairs of heads."""
 
     layers: list[float | None]
     all: float | None  # exp of the mean D
-    off_diagonal: "Score | None" = optional()  # over the pairs i != j
+    off_diagonal: "Score | None" = optional()  # over the pairs i != j; None with one head
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Importance:
 
 @dataclass(frozen=True)
 class Similarity:
-    """Similarity of a component's last layer to that of another model (``--against``)."""
+    """Similarity of a component's last layer to the last layer of another model (``--against``)."""
 
     layer: int
     svcca: float | None  # of all heads, concatenated

@@ -1,8 +1,8 @@
 """Head similarity over a split: CKA, SVCCA, JSD, entropy and disagreement of attention modules.
 
-``Selection`` names components, layers and measures. The meters accumulate moments batch by batch
-and return the measures of every pair of heads. The disagreement scores exp(D) are those of Li et
-al. 2018, Tables 4 and 5.
+``Selection`` names components, layers and measures. The meters accumulate sums over batches, and
+return the measures of heads and of pairs of heads. The disagreement scores exp(D) are those of Li
+et al. 2018, Tables 4 and 5.
 """
 
 import math
@@ -48,14 +48,15 @@ SCORES = ("subspace", "position", "output")
 
 
 def disagreement_sums(states: HeadStates) -> np.ndarray:
-    """Return a (3, 3) array of count * D, count * D off the diagonal, and count for each score.
+    """Return the sums of a batch from which the disagreement D of Li et al. 2018 is computed.
 
-    The rows are ``SCORES``. Subspace and output are averaged over positions, and position over
-    sentences, as in the paper (see ``disagreement_scores``). The sum over batches, divided by the
-    total count, does not depend on how sentences are batched.
+    The array (3, 3) has a row for each of ``SCORES``: count * D, count * D over the pairs i != j,
+    and count. The count is the number of positions for subspace and output, and the number of
+    sentences for position, as in the paper (see ``disagreement_scores``). Sums over batches,
+    divided by the total count, do not depend on how sentences are batched.
 
-    D of Li et al. includes the pairs i = j, whose cosine is always 1. Off the diagonal, over the
-    H (H - 1) pairs i != j, orthogonal heads have exp(D) = 1. With one head, D is NaN there.
+    D includes the pairs i = j, whose cosine is always 1. Over the H (H - 1) pairs i != j of H
+    heads, orthogonal heads have exp(D) = 1. With one head, D over these pairs is NaN.
     """
     queries, keys = states.query_padding_mask, states.key_padding_mask
     values = []
@@ -74,11 +75,11 @@ def disagreement_result(d: np.ndarray) -> dict[str, Score]:
     """Return the scores of a component.
 
     ``layers`` holds exp(D) of each layer (Table 5), ``all`` holds exp of the mean D over layers
-    (Table 4). Both are in (0, 1]; higher = more diverse. ``off_diagonal`` has the same over the
-    pairs i != j, in (0, exp(1 / (H - 1))]; its values are None with one head.
+    (Table 4). Both are in (0, 1]; higher = more diverse. ``off_diagonal`` holds both scores over
+    the pairs i != j, in (0, exp(1 / (H - 1))] with H heads; they are None with one head.
 
     Args:
-        d: (layers, 3, 2), D and D off the diagonal for each score.
+        d: (layers, 3, 2), for each of ``SCORES``: D, and D over the pairs i != j.
     """
     return {
         score: _score(d[:, place, 0], _score(d[:, place, 1])) for place, score in enumerate(SCORES)
@@ -92,7 +93,7 @@ def _score(d: np.ndarray, off_diagonal: Score | None = None) -> Score:
 
 
 def _real(padding_mask: Tensor | None, x: Tensor) -> int:
-    """Return the number of real positions of states (B, H, L, D)."""
+    """Return the number of positions of states (B, H, L, D) that are not padding."""
     return x.size(0) * x.size(2) if padding_mask is None else int((~padding_mask).sum())
 
 
@@ -110,7 +111,7 @@ DEFAULT_MEASURES = ("cka", "svcca", "jsd", "entropy", "disagreement")
 
 
 def real_rows(states: HeadStates) -> Tensor:
-    """Return the outputs of real positions: (N, H * D)."""
+    """Return the outputs at the N positions that are not padding: (N, H * D)."""
     rows = states.outputs.transpose(1, 2).flatten(2)  # (B, T, H * D)
     padding = states.query_padding_mask
     return rows.flatten(0, 1) if padding is None else rows[~padding]
@@ -182,7 +183,7 @@ class ModuleMeter:
         return {measure: measures[measure]() for measure in self.measures if measure in measures}
 
     def disagreement(self) -> np.ndarray:
-        """Return D and D off the diagonal for each score, (3, 2)."""
+        """Return, for each of ``SCORES``, D, and D over the pairs i != j: (3, 2)."""
         return self._disagreement[:, :2] / self._disagreement[:, 2:]
 
     def _cka(self, blocks: Tensor) -> Cka:
@@ -207,7 +208,7 @@ class ModuleMeter:
 
 
 def split_heads(scatter: Tensor, num_heads: int) -> Tensor:
-    """Return the scatter (H * D, H * D) as blocks of pairs of heads, (H, H, D, D)."""
+    """Split a scatter matrix (H * D, H * D) into a block for each pair of heads: (H, H, D, D)."""
     width = scatter.size(0) // num_heads
     return scatter.view(num_heads, width, num_heads, width).transpose(1, 2)
 
@@ -241,7 +242,7 @@ def svcca_pairs(blocks: Tensor, count: int, threshold: float) -> Svcca | None:
     return Svcca(*means, pairs.tolist(), top_pairs.tolist(), coefficients, kept, threshold)
 
 
-# Measure -> attribute of a layer's result -> suffix of its name in the summary.
+# Measure -> attribute to average -> suffix of ``last`` and ``mean`` in the summary.
 KEYS = {
     "jsd": {"mean": "", "per_row": "_per_row"},
     "entropy": {"mean": "", "share_above": "_share_above_0.95"},
@@ -260,7 +261,7 @@ class Selection(NamedTuple):
     subset: str = "valid"  # name of the split
     max_tokens: int = 4000  # tokens in a batch
     sentences: int = 0  # number of sentences whose attention the report shows
-    importance_of: str = "zero"  # replaces an ablated head's output: "zero" or "mean"
+    importance_of: str = "zero"  # what replaces an ablated head's output: "zero" or "mean"
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -293,7 +294,7 @@ def check_selection(selection: Selection, depths: dict[str, int], name: str) -> 
             if number > depths[component]:
                 raise UserError(
                     f"--layers {number}: the {component} of {name} has {depths[component]} layers; "
-                    "give their numbers"
+                    f"give numbers up to {depths[component]}"
                 )
 
 
@@ -356,8 +357,8 @@ def summarise(components: dict[str, Component]) -> dict[str, dict[str, float | N
     """Return measure -> name -> mean over modules.
 
     ``last`` is the mean over the last selected layer of each component. ``mean`` is the mean over
-    all selected modules (as Zheng et al. 2021 do for JSD). Further values of a measure have names
-    with the suffixes in ``KEYS``. A mean is None if no module has a value.
+    all selected modules (as Zheng et al. 2021 do for JSD). A measure with further values adds the
+    suffixes in ``KEYS`` to these names. A mean is None if no module has a value.
     """
     summary = {}
     for measure in next(iter(next(iter(components.values())).layers.values())):

@@ -37,8 +37,8 @@ COLUMNS = (
     ),
     Column(
         "SVCCA top", "svcca", "top_mean",
-        "mean of only the leading correlations that cover 98 % of their sum, as in the code of "
-        "Raghu et al. 2017; the other reading of Yun et al. 2021, section 3.2",
+        "mean of only the leading correlations, which cover 98 % of the sum of all, as in the code "
+        "of Raghu et al. 2017; a second reading of Yun et al. 2021, section 3.2",
     ),
     Column(
         "CKA", "cka", "mean",
@@ -64,21 +64,21 @@ COLUMNS = (
     ),
     Column(
         "Sub.", "disagreement", "subspace",
-        "exp(D), where D is the disagreement of values (Pos.: of attention weights, Out.: of "
-        "outputs; Li et al. 2018) over all pairs of heads including i = j; 0 to 1, higher = less "
-        "similar; means are geometric means, exp of the mean D",
+        "exp(D), where D is the disagreement of values over all pairs of heads including i = j "
+        "(Li et al. 2018); Pos. takes attention weights and Out. takes outputs instead of values; "
+        "0 to 1, higher = less similar; means are geometric means, exp of the mean D",
     ),
     Column("Pos.", "disagreement", "position"),
     Column("Out.", "disagreement", "output"),
     Column(
         "Sub. i≠j", "disagreement", "subspace",
         "Sub., Pos. and Out. without the pairs i = j; orthogonal heads give 1 in Sub. and Out. "
-        "(most likely the 0.999 of Yun et al. 2021, section 6.2)", True,
+        "(Yun et al. 2021, section 6.2, most likely report this score: 0.999)", True,
     ),
     Column("Pos. i≠j", "disagreement", "position", "", True),
     Column("Out. i≠j", "disagreement", "output", "", True),
 )  # fmt: skip
-#: Title and measures of the tables of a model; one table of all would be too wide for a terminal.
+#: Title and measures of each table of a model; one table of all is too wide for a terminal.
 PARTS = (
     ("Similarity and divergence, means over pairs of heads", ("svcca", "cka", "jsd")),
     ("Sharpness of attention, means over heads", ("entropy",)),
@@ -99,9 +99,10 @@ AGAINST = {
 }
 AGAINST_MEANING = (
     "Against another model: SVCCA (mean of the canonical correlations) and CKA (linear kernel) of "
-    "the outputs of both at the same positions, 0 to 1, higher = more similar; together: all heads "
-    "concatenated; each head: one head against all heads of the other model, mean over heads; "
-    "SVCCA top: as together, but only the leading correlations that cover 98 % of their sum"
+    "the two models' outputs at the same positions, 0 to 1, higher = more similar; together: all "
+    "heads concatenated; each head: one head against all heads of the other model, mean over "
+    "heads; SVCCA top: as together, but only the leading correlations, which cover 98 % of the sum "
+    "of all"
 )
 SHOWN = 10  # number of strongest, and of weakest, heads in a table
 SIGNIFICANT = 0.05
@@ -110,12 +111,12 @@ IMPORTANCE_MEANINGS = {
     ABLATION: "Rise: increase of the loss, in bits per token, when {replaced}; 95 %: confidence "
     "interval over sentences; p: p-value, corrected by Holm's method for all measured heads "
     "(Michel et al. 2019; Voita et al. 2019)",
-    GRADIENT: "|Gradient|: mean over sentences of the absolute gradient of the loss with respect "
-    "to a gate on the head, in bits per token (Michel et al. 2019, Eq. 2)",
+    GRADIENT: "|Gradient|: absolute gradient of each sentence's loss with respect to a gate on the "
+    "head, summed over sentences, in bits per token (Michel et al. 2019, Eq. 2)",
 }
 REPLACED = {
     "zero": "the head's output is replaced by zeros",
-    "mean": "the head's output is replaced by its mean",
+    "mean": "the head's output is replaced by its mean over the split",
 }
 
 
@@ -125,12 +126,12 @@ class Table(NamedTuple):
     title: str
     names: int  # number of text columns at the left
     headings: list[str]
-    groups: list[list[list[str]]]  # groups of rows of cells; an empty name repeats the one above
+    groups: list[list[list[str]]]  # groups of rows of cells; an empty name means the name above
     findings: tuple[str, ...] = ()  # sentences above the table
 
 
 def columns_of(result: Model, measures: tuple[str, ...] | None = None) -> list[Column]:
-    """Return the columns of the measures that were measured, and are in ``measures`` if given."""
+    """Return the columns of the measures that the result has; ``measures`` restricts them."""
     measured = {*result.summary, *(["disagreement"] if result.disagreement else [])}
     wanted = measured if measures is None else measured.intersection(measures)
     return [column for column in COLUMNS if column.measure in wanted]
@@ -238,8 +239,8 @@ def model_tables(result: Model) -> list[Table]:
             lines = [["", layer, *(number(row[h]) for h in headings)] for _, layer, row in rows]
             lines[0][0] = component
             groups.append(lines)
-        found = bias_findings(result) if "cka" in measures else ()
-        tables.append(Table(title, 2, ["component", "layer", *headings], groups, found))
+        findings = bias_findings(result) if "cka" in measures else ()
+        tables.append(Table(title, 2, ["component", "layer", *headings], groups, findings))
     return [*tables, *([importance_table(result)] if result.importance else [])]
 
 
@@ -247,7 +248,8 @@ def bias_findings(result: Model) -> tuple[str, ...]:
     """Return a warning if CKA exceeds its unbiased estimate by more than ``BIASED``, or nothing.
 
     The warning names the module with the largest difference, and the number of positions that would
-    suffice for all modules. If unbiased CKA finds another module most similar, it names this one.
+    suffice for all modules. If another module is the most similar by unbiased CKA, the warning
+    names this module too.
     """
     modules, needed = [], 0
     for component, entry in result.components.items():
@@ -261,19 +263,19 @@ def bias_findings(result: Model) -> tuple[str, ...]:
                 needed = max(needed, own)
     if not needed:
         return ()
-    place, cka, positions = max(modules, key=lambda one: one[1].mean - one[1].unbiased_mean)
+    module, cka, positions = max(modules, key=lambda one: one[1].mean - one[1].unbiased_mean)
     digit = 10 ** max(len(str(needed)) - 2, 0)
-    said = (
+    warning = (
         f"CKA is biased upwards: {cka.mean:.3f}, but {cka.unbiased_mean:.3f} without bias "
-        f"({place}, {positions:,} positions). Trust CKA unb., or measure about "
+        f"({module}, {positions:,} positions). Trust CKA unb., or measure about "
         f"{-(-needed // digit) * digit:,} positions."
     )
     biased, unbiased = (
         max(modules, key=lambda one: getattr(one[1], kind))[0] for kind in ("mean", "unbiased_mean")
     )
     if biased != unbiased:
-        said += f" Without bias, heads are most similar in {unbiased}, not in {biased}."
-    return (said,)
+        warning += f" Without bias, heads are most similar in {unbiased}, not in {biased}."
+    return (warning,)
 
 
 def importance_table(result: Model) -> Table:

@@ -13,7 +13,7 @@ from diverse_mha.analysis.results import Component, HeadNumbers, Model
 from diverse_mha.analysis.similarity import Selection, mean
 from diverse_mha.attention import HeadStates
 
-TOKENS = 64  # shown per side of a sentence; a block of a language model may have thousands
+TOKENS = 64  # tokens shown on each side; a block of a language model may have thousands
 #: Measure -> attribute, title, meaning of a strong colour. For a measure of pairs, the value of a
 #: head is the mean over the other heads of its module.
 MAPS = {
@@ -113,7 +113,7 @@ def view_data(analyses: list[tuple[Model, list[dict]]]) -> dict:
 
 
 def _rows(entry: Component, measure: str) -> list[list[float | None]]:
-    """Return, for each layer, the value of each head."""
+    """Return layer -> value of ``measure`` for each head, as nested lists."""
     rows = []
     for layer in entry.layers.values():
         values = getattr(layer[measure], MAPS[measure][0], None) or [None] * entry.heads

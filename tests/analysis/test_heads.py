@@ -90,7 +90,7 @@ def test_saved_arrays_equal_those_in_memory(checkpoint, data, tmp_path):
 
 
 WRONG = {
-    "give a list with a sentence": ("0 1", {}),
+    "give a list of one or more sentences": ("0 1", {}),
     "sentence 2: is empty; leave it out": (["0", " "], {}),
     "sentence 1: 2,001 subwords, but the model reads at most 1,024": (["0 " * 2000], {}),
     "target: has 1 texts for 2 sentences; give one for each": (SENTENCES, {"target": ["0"]}),

@@ -3,7 +3,7 @@
 (() => {
   const at = (name) => document.getElementById(`view-${name}`);
   const data = JSON.parse(at("data").textContent);
-  let query = 2; // index of the word whose attention is shown; a decoder's first word only has itself
+  let query = 2; // index of the shown query; a decoder's first query attends only to itself
   let weights; // attention weights of the chosen component and sentence
 
   function make(tag, parent, text, attributes = {}) {
@@ -13,12 +13,12 @@
     return element;
   }
 
-  // The colour grows with the square root, so that small weights are visible, and up to 65 %, so that
-  // text on it stays readable.
+  // The colour grows with the square root of the share, so that small weights are visible. It is
+  // mixed in up to 65 %, so that the text stays readable.
   const shade = (element, share) =>
     element.style.setProperty("--share", `${Math.round(65 * Math.sqrt(Math.max(share, 0)))}%`);
 
-  function offer(name, entries) { // fills a select; keeps the chosen value if it is still there
+  function offer(name, entries) { // fills a select; keeps the selected value if it is still offered
     const select = at(name), kept = select.value;
     if (select.dataset.entries === JSON.stringify(entries)) return;
     select.dataset.entries = JSON.stringify(entries);
@@ -81,7 +81,8 @@
 
   function drawMaps(model, chosen) {
     const measure = at("measure").value, [title, strong] = data.measures[measure];
-    at("strong").textContent = `Stronger colour: ${strong}; it grows with the square root.`;
+    at("strong").textContent =
+      `Stronger colour: ${strong}. The colour grows with the square root of the value.`;
     at("maps").replaceChildren();
     const maps = Object.entries(model.components).map(([key, one]) => [key, one, one.maps[measure]]);
     const most = Math.max(...maps.flatMap(([, , rows]) => rows.flat()), 1e-9);
@@ -110,7 +111,7 @@
             refresh(); // fills the selects with the layers and heads of this component
             [at("layer").selectedIndex, at("head").selectedIndex] = [layer, head];
             refresh();
-            at("queries").children[query].focus(); // the page scrolls there, too
+            at("queries").children[query].focus(); // also scrolls the page to the words
           });
         }
       }
