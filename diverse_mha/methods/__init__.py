@@ -17,9 +17,9 @@
 | ``knocking_heads.py`` | one matrix for all values (Zhou et al. 2025) | projections |
 | ``value_residual.py`` | values of layer 1 (Zhou et al. 2024) | projections |
 
-All files here are imported, and so register their methods. None imports fairseq. The seams are in
-``diverse_mha.attention.registries``, the base of loss terms in ``term.py``,
-their sum in ``diversity.py``.
+Importing this package imports all files, and each registers its methods. No file imports fairseq.
+The seams are in ``diverse_mha.attention.registries``, the base class of loss terms in ``term.py``,
+and the sum of the terms in ``diversity.py``.
 """
 
 from diverse_mha.common.options import import_siblings

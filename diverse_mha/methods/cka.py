@@ -1,7 +1,7 @@
 """CKA between the outputs of the heads as a loss term, minimised or held at a value.
 
-Not in the papers as a loss: Yun et al. 2021 measure CKA (Eq. 3) and minimise HSIC, its numerator,
-which also falls if all outputs shrink.
+The papers do not minimise CKA: Yun et al. 2021 only measure it (Eq. 3). They minimise HSIC, the
+numerator of CKA, which also falls if all outputs shrink.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from diverse_mha.methods.term import TERMS, Term, components_option, weight_opti
 def cka(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
     """Mean over the pairs of heads i < j of linear CKA, differentiable.
 
-    With X_i the N real positions of head i, centred (Kornblith et al. 2019; Yun et al. 2021, Eq. 3
-    and 4)::
+    With the centred vectors of head i at the N real positions as the rows of X_i (Kornblith et al.
+    2019; Yun et al. 2021, Eq. 3 and 4)::
 
         CKA(X_i, X_j) = ||X_i^T X_j||^2 / (||X_i^T X_i|| ||X_j^T X_j||)
 
@@ -30,9 +30,9 @@ def cka(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
 
     Returns:
         Scalar, float32 (float64 for float64), without unit, in [0, 1]; lower = more diverse,
-        0 = uncorrelated, 1 = equal up to rotation, scale and shift. A head that does not vary has
-        0 with any other. 0, with zero gradient, for one head or fewer than two positions. With few
-        positions CKA of independent heads is above 0, about 1 / (1 + N / D).
+        0 = uncorrelated, 1 = equal up to rotation, scale and shift. CKA with a head that does not
+        vary is 0. The result is 0, with zero gradient, for one head or fewer than two positions.
+        With few positions, CKA of independent heads is above 0, about 1 / (1 + N / D).
     """
     check_head_tensor("x", x, "(B, H, L, D)")
     num_heads, head_dim = x.size(1), x.size(3)
@@ -48,8 +48,8 @@ def cka(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
         scatter = rows.T @ rows  # (H D, H D)
     squares = scatter.view(num_heads, head_dim, num_heads, head_dim).square().sum(dim=(1, 3))
     own = squares.diagonal().masked_fill(~varies, 1.0)
-    alike = squares / (own[:, None] * own).sqrt()  # (H, H), 0 where a head does not vary
-    return alike.triu(1).sum() / (num_heads * (num_heads - 1) / 2)
+    pairs = squares / (own[:, None] * own).sqrt()  # (H, H), 0 where a head does not vary
+    return pairs.triu(1).sum() / (num_heads * (num_heads - 1) / 2)
 
 
 @dataclass
@@ -64,15 +64,15 @@ class CkaOptions:
     cka_on: str | None = components_option("CKA applies")
     cka_target: float | None = option(
         None,
-        "value at which CKA is held: the loss has its squared distance, layer by layer; default: "
-        "none, CKA is minimised",
+        "value at which CKA is held: the loss is the squared difference from it, layer by layer; "
+        "default: none, CKA is minimised",
         legal=UNIT,
     )
 
 
 @TERMS.register
 class Cka(Term):
-    """Mean CKA of a layer's head outputs over pairs of heads; logged as it is."""
+    """Mean CKA of a layer's head outputs over pairs of heads; logged without the target."""
 
     name, options, wanted = "cka", CkaOptions, ("outputs",)
 

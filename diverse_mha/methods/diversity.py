@@ -59,7 +59,7 @@ class Schedule:
         return any(astuple(self))
 
     def factor(self, num_updates: int) -> float:
-        """Return the factor, in [0, 1], for the update that follows ``num_updates`` others."""
+        """Return the factor, in [0, 1], for the next update after ``num_updates`` updates."""
         start, warmup, end = astuple(self)
         if num_updates < start:
             return 0.0

@@ -16,7 +16,8 @@ SMALLEST = 1e-12  # squared length below which a value has no direction
 class Exclusive(nn.Linear):
     """Subtracts from each head's output its part along the position's own value, then projects.
 
-    Zhai 2026 (arXiv 2603.09078), for self-attention, by head and position::
+    Zhai 2026 (arXiv 2603.09078), for self-attention, with y a head's output and v its value at the
+    same position::
 
         z = y - (y . v) v / ||v||^2        result = [z_1, ..., z_H] W + b
 

@@ -19,9 +19,9 @@ class HeadwiseGate(nn.Linear):
                                    elementwise (..., C), a number for each element
         result = [g_1 O^1, ..., g_H O^H] W + b
 
-    with X the input of the layer, after its layer norm in a pre-norm model. The projection keeps
-    its parameter names, so a checkpoint without gates lacks only ``gate.weight``. Weights start as
-    Xavier uniform, which the paper leaves open.
+    with O^h the output of head h, and X the input of the layer, after its layer norm in a pre-norm
+    model. The projection keeps its parameter names, so a checkpoint without gates lacks only
+    ``gate.weight``. Weights start as Xavier uniform; the paper does not say how they start.
 
     Args:
         embed_dim: C, the width of the head outputs, of X and of the result.
@@ -68,7 +68,7 @@ AGGREGATION.register(
 AGGREGATION.register(
     Method(
         "elementwise-gate",
-        "elementwise-gate (scale each element by one, Qiu et al. 2025)",
+        "elementwise-gate (scale each element by a sigmoid of its own, Qiu et al. 2025)",
         _build_elementwise,
         head_axes={"gate.weight": 0},
     )

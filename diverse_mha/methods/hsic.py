@@ -40,9 +40,9 @@ def hsic(
     Args:
         x: (B, H, L, D), vectors of each head; any floating-point dtype and strides.
         padding_mask: (B, L) bool, True = padding, which is never read.
-        positions: (N,) int64, the positions to take, as b * L + l, each at most once; see
-            :func:`sample_positions`. Excludes ``padding_mask``. None takes every real one. Rows of
-            (G, N) are samples whose mean is returned.
+        positions: (N,) int64, the positions to use, as b * L + l, each at most once; see
+            :func:`sample_positions`. Excludes ``padding_mask``. None uses all real positions. With
+            G samples of positions, (G, N), the result is the mean over the samples.
         normalization: ``"trace"`` or ``"mean"``.
 
     Returns:
@@ -81,7 +81,7 @@ def sample_positions(
         shape: (B, L).
         samples: largest number of positions.
         training: True draws without replacement from the device's default generator. False sorts
-            positions by their place in the sentence, and takes evenly spaced ones.
+            positions by their index in the sentence, and takes evenly spaced positions.
         device: of the positions, if there is no mask.
 
     Returns:
@@ -144,8 +144,9 @@ class _MeanHSIC(torch.autograd.Function):
 def _linear_pairs(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
     """Return the sum over pairs of ||X_i^T C X_j||^2, and its gradient (N, H, D).
 
-    The sum over pairs is half of that over the off-diagonal blocks. With M the product of the
-    centred heads X without its diagonal blocks, the gradient is 2 X M.
+    X (N, H * D) are the centred heads. Each pair has two off-diagonal blocks in X^T X, so the sum
+    over pairs is half the sum over these blocks. With M = X^T X without its diagonal blocks, the
+    gradient is 2 X M.
     """
     count, num_heads, head_dim = rows.shape
     if count + 2 * head_dim < num_heads * head_dim:
@@ -161,10 +162,10 @@ def _linear_pairs(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None
 
 
 def _linear_pairs_by_kernels(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
-    """Return the same from N x N kernel matrices, summed over heads.
+    """Return the results of :func:`_linear_pairs`, from the sum of the heads' kernel matrices.
 
-    With X the centred heads and K = sum_i X_i X_i^T the sum over pairs is (||K||^2 - sum_i
-    ||X_i^T X_i||^2) / 2, and its gradient 2 (K X_i - X_i X_i^T X_i).
+    With X_i centred and K = sum_i X_i X_i^T (N, N), the sum over pairs is (||K||^2 - sum_i
+    ||X_i^T X_i||^2) / 2, and its gradient for X_i is 2 (K X_i - X_i X_i^T X_i).
     """
     count, num_heads, head_dim = rows.shape
     centred = rows - rows.mean(dim=0)  # (N, H, D)
@@ -172,7 +173,7 @@ def _linear_pairs_by_kernels(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Te
     total = joined @ joined.t()  # (N, N)
     own = by_head.transpose(1, 2) @ by_head  # (H, D, D)
     norm = torch.linalg.vector_norm
-    # A sum of squares: only rounding makes it negative.
+    # The value is a sum of squares, so only rounding makes it negative.
     value = ((norm(total).square() - norm(own).square()) / 2).clamp_min(0.0)
     if not needs_grad:
         return value, None
@@ -227,7 +228,7 @@ class HSIC(Term):
         return positions, outputs.size(0)
 
     def value(self, name, states, shared):
-        """Compute the mean HSIC at the positions, of one layer or of several joined ones."""
+        """Compute the mean HSIC at the positions, of one layer or of several joined layers."""
         positions, sentences = shared
         joined = states.outputs.size(0) // max(sentences, 1)
         if joined > 1:

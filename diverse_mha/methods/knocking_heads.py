@@ -12,12 +12,12 @@ class KnockingHeads(ProjectionMap):
     """The values of every head go through the same matrix T.
 
     Zhou et al. 2025 (arXiv 2510.23052), the linear form on the values, which the paper finds more
-    important than those on queries and keys::
+    important than the forms on queries and keys::
 
-        V'_h = V_h T        T (D, D), one for all heads of a module
+        V'_h = V_h T        V_h: values of head h; T (D, D): one for all heads of a module
 
     T starts diagonal, here as the identity, so that the heads start unchanged. The product of two
-    linear maps is linear: :func:`fold` turns the trained model into a stock one.
+    linear maps is linear, so :func:`fold` turns the trained model into a stock model.
 
     Args:
         head_dim: D.

@@ -30,9 +30,9 @@ def srip(
     D x H, one column per head, at one position; sigma(W) is the largest absolute eigenvalue of
     the symmetric W = V^T V - I, 0 for orthonormal vectors.
 
-    The eigenvector u needs no gradient: that of sigma = | ||V u||^2 - 1 | with u fixed is the same.
-    ``"exact"`` takes u from all eigenvalues, ``"power"`` from power iterations without random
-    numbers and a Rayleigh-Ritz step (docs/equations.md).
+    With u the eigenvector, sigma = | ||V u||^2 - 1 |. The gradient of sigma is the same if u is
+    held fixed, so u needs no gradient. ``"exact"`` computes all eigenvalues. ``"power"`` runs power
+    iterations without random numbers, and a Rayleigh-Ritz step (docs/equations.md).
 
     Args:
         x: (B, H, L, D), vectors of each head; any floating-point dtype and strides.
@@ -81,16 +81,16 @@ class _MeanSRIP(torch.autograd.Function):
 
 
 def _exact(gap: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the eigenvalue of largest size, with its sign, (...), and its unit vector (..., H)."""
+    """Return the eigenvalue of largest absolute value (...), and its unit eigenvector (..., H)."""
     parts = gap.flatten(0, -3).split(MOST_MATRICES)
-    found = zip(*(torch.linalg.eigh(part) for part in parts), strict=True)
-    values, vectors = (torch.cat(x).unflatten(0, gap.shape[:-2]) for x in found)
+    results = zip(*(torch.linalg.eigh(part) for part in parts), strict=True)
+    values, vectors = (torch.cat(x).unflatten(0, gap.shape[:-2]) for x in results)
     top = values.abs().argmax(dim=-1, keepdim=True)
     return _pick(values, top), _pick(vectors, top.unsqueeze(-2))
 
 
 def _power(gap: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
-    """Approximate :func:`_exact`; the vector is 0 where W is 0."""
+    """Approximate :func:`_exact`; the eigenvector is 0 where ``gap`` (W) is 0."""
     start = torch.linalg.vector_norm(gap, dim=-1).argmax(dim=-1, keepdim=True)  # (..., 1)
     p, _ = _unit(_pick(gap, start.unsqueeze(-2)))
     for _ in range(iterations):
@@ -98,12 +98,12 @@ def _power(gap: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
     image = _times(gap, p)
     a = torch.linalg.vecdot(p, image)
     q, b = _unit(image - a.unsqueeze(-1) * p)
-    # If p is the eigenvector, q is rounding.
+    # If p is an eigenvector, q consists of rounding errors.
     q, _ = _unit(q - torch.linalg.vecdot(p, q).unsqueeze(-1) * p)
     q = q.masked_fill((b <= 16 * torch.finfo(gap.dtype).eps * a.abs()).unsqueeze(-1), 0.0)
     b = torch.linalg.vecdot(q, image)
     c = torch.linalg.vecdot(q, _times(gap, q))
-    # W on the span of p and q is [[a, b], [b, c]]: mean -+ radius are its eigenvalues.
+    # W on the span of p and q is [[a, b], [b, c]], with eigenvalues mean -+ hypot(half, b).
     mean, half = (a + c) / 2, (a - c) / 2
     sign = torch.where(mean < 0, -1.0, 1.0).to(gap.dtype)
     angle = torch.atan2(sign * b, sign * half) / 2
@@ -121,7 +121,7 @@ def _times(matrix: Tensor, vector: Tensor) -> Tensor:
 
 
 def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the unit vector along ``x``, zero for zero, and the norm of ``x``."""
+    """Return the unit vector along ``x`` (0 if ``x`` is 0), and the norm of ``x``."""
     norm = torch.linalg.vector_norm(x, dim=-1)
     return x / norm.clamp_min(torch.finfo(x.dtype).tiny).unsqueeze(-1), norm
 
@@ -167,8 +167,8 @@ class OrthogonalityOptions:
 class Orthogonality(Term):
     """SRIP of the values, and mean cosines of projections; lower = closer to orthogonal; minimised.
 
-    The cosines are summed. The paper does not say what its lambda is relative to.
-    ``mean-loss`` adds the mean over a component's layers to the mean loss of a token.
+    The cosines of the projections are summed. The paper does not say which loss its lambda refers
+    to. ``mean-loss`` adds the mean over a component's layers to the mean loss of a token.
     ``summed-loss`` adds the sum over the layers, once per batch and process, to the loss summed
     over the batch's tokens; so the effective weight is lambda * layers / tokens.
     """
@@ -204,10 +204,10 @@ class Orthogonality(Term):
         parts = [[getattr(states, p) for p in _STATES[letter]] for letter in self.cosine_on]
         if not launches_cost(states.values.device):
             return sum(mean_pairwise_cosine(*part) for part in parts)
-        alike = {}
+        groups = {}
         for x, mask in parts:
-            alike.setdefault((x.shape, id(mask)), []).append((x, mask))
-        return sum(len(same) * _joint_cosine(*zip(*same, strict=True)) for same in alike.values())
+            groups.setdefault((x.shape, id(mask)), []).append((x, mask))
+        return sum(len(own) * _joint_cosine(*zip(*own, strict=True)) for own in groups.values())
 
 
 def _joint_cosine(projections: tuple[Tensor, ...], masks: tuple[Tensor | None, ...]) -> Tensor:

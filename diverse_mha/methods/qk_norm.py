@@ -17,9 +17,9 @@ class QKNorm(ProjectionMap):
 
         z_h = g_h (q_h / ||q_h||) . (k_h / ||k_h||)
 
-    g starts at sqrt(D), as for Qwen3's RMS norms of each head with weights of 1, which keep the
-    factor 1/sqrt(D). Attention here divides by sqrt(D) itself, so the queries have length
-    g_h sqrt(D).
+    g starts at sqrt(D). Qwen3 starts with the same logits: it gives queries and keys an RMS norm
+    with weights of 1, and keeps the factor 1/sqrt(D). Our attention divides logits by sqrt(D), so
+    this module gives queries the length g_h sqrt(D).
 
     Args:
         num_heads: H.

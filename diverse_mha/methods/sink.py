@@ -1,4 +1,4 @@
-"""A learnt attention sink per head: a logit that takes attention weight and adds nothing."""
+"""A learnt attention sink per head: a logit that takes attention weight but has no value."""
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from diverse_mha.common.ranges import COUNT
 class Sink(LogitMap):
     """One more key per head in the softmax, with a learnt logit and the value 0.
 
-    gpt-oss (OpenAI 2025); Xiao et al. 2024 (arXiv 2309.17453) with s = 0::
+    s_h is learnt as in gpt-oss (OpenAI 2025); Xiao et al. 2024 (arXiv 2309.17453) use s_h = 0::
 
         weights_h = exp(z_h) / (sum exp(z_h) + exp(s_h)) = softmax(z_h) sigmoid(lse(z_h) - s_h)
 

@@ -43,20 +43,20 @@ class Term(ABC):
     """A loss term: values computed from head states, and their weight.
 
     A subclass computes the value of one layer, a mean over real positions or a sample of them. The
-    log has the mean over the layers of a component, summed over the components. Options begin with
-    the name; ``NAME_weight`` is one of them, ``NAME_on`` may be.
+    log has the mean over the layers of a component, summed over the components. The names of a
+    term's options begin with its name. ``NAME_weight`` is required, ``NAME_on`` is optional.
 
     Args:
-        given: its options, an instance of ``options``.
-        weight: factor of its values in the loss.
-        components: names of components, or none for all that the model has.
+        given: the term's options, an instance of ``options``.
+        weight: factor of the term's values in the loss.
+        components: names of components; empty for all that the model has.
 
     Attributes:
-        name: beginning of its options.
-        options: dataclass of its options.
-        wanted: names of the head states it needs.
+        name: first part of the option names.
+        options: dataclass of the term's options.
+        wanted: names of the head states that the term needs.
         sign: 1 = minimised, -1 = maximised.
-        compares: True if heads are compared with each other; then one head is refused.
+        compares: True if heads are compared with each other; then a single head is refused.
         joinable: names of values that are means over positions, which :meth:`value` may compute
             for all layers of a component joined as one batch.
     """
@@ -85,19 +85,19 @@ class Term(ABC):
         """Return what all layers of a component share, such as a sample of positions.
 
         Args:
-            layers: their records.
+            layers: the record of each layer.
             training: False in validation, where nothing may be drawn at random.
         """
         return None
 
     @property
     def logged(self) -> tuple[str, ...]:
-        """Names of its values in the log."""
+        """Names of the term's values in the log."""
         return (self.name,)
 
     @property
     def on(self) -> bool:
-        """True if the options switch it on."""
+        """True if the options switch the term on."""
         return self.weight > 0
 
     @classmethod
@@ -108,8 +108,8 @@ class Term(ABC):
     @classmethod
     def where(cls) -> str | None:
         """Return the option that names components, or None."""
-        found = f"{cls.name}_on"
-        return found if found in {f.name for f in fields(cls.options)} else None
+        name = f"{cls.name}_on"
+        return name if name in {f.name for f in fields(cls.options)} else None
 
     @property
     def option(self) -> str:
@@ -143,14 +143,14 @@ class Term(ABC):
         return None
 
     def values(self, head_states: dict[str, list[HeadStates]], training: bool) -> dict[str, Layers]:
-        """Compute the values.
+        """Compute the term's values in every layer.
 
         Args:
             head_states: records per component, as the model returns them.
             training: False in validation, where nothing may be drawn at random.
 
         Returns:
-            By logged name, a scalar for every layer of every component.
+            Logged name -> component -> a scalar for every layer.
         """
         # Layer drop may leave a component without layers.
         there = {c: head_states[c] for c in self.components or head_states if head_states[c]}
@@ -198,7 +198,7 @@ def _weight(option: str, value: str | float) -> float:
 
 
 def total(layers: list[Tensor]) -> Tensor:
-    """Sum the values of layers; joined layers have one value, repeated."""
+    """Sum the values of layers; the list of joined layers repeats one value."""
     first, *others = layers
     same = others and all(value is first for value in others)
     return first * len(layers) if same else sum(layers)
@@ -207,8 +207,8 @@ def total(layers: list[Tensor]) -> Tensor:
 def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates | None:
     """Join the records of a component's L layers to one record with a batch of L * B sentences.
 
-    A mean over the real positions of all layers is the mean of their means. On a GPU this saves
-    launching many small kernels.
+    The mean over the real positions of the joined record equals the mean of the layers' means. On a
+    GPU, joining saves the launch of many small kernels.
 
     Returns:
         The record, or None if shapes differ or separate records are faster.
@@ -220,12 +220,12 @@ def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates
         None if mask is None else mask.repeat(len(layers), 1) for mask in layers[0][-2:]
     )
     if layers[0].key_padding_mask is layers[0].query_padding_mask:
-        of_keys = own  # one object, by which terms recognise that they may join projections
+        of_keys = own  # one object: terms join projections whose masks are the same object
     masks = {"query_padding_mask": own, "key_padding_mask": of_keys}
     return HeadStates(**{name: torch.cat(each) for name, each in states.items()}, **masks)
 
 
 def _better_joined(states: list[Tensor]) -> bool:
     small = sum(state.numel() for state in states) <= JOINED_ELEMENTS
-    alike = len({state.shape for state in states}) == 1
-    return alike and small and launches_cost(states[0].device)
+    same_shape = len({state.shape for state in states}) == 1
+    return same_shape and small and launches_cost(states[0].device)

@@ -14,8 +14,8 @@ class ValueResidual(ProjectionMap):
 
         V'_l = a_l V_l + b_l V_1        l > 1
 
-    with V_1 of the same component. a starts at 1 and b at 0, so that a model starts unchanged; the
-    paper's initial values could not be checked.
+    with V_l the values of layer l, and V_1 those of layer 1 in the same component. a starts at 1
+    and b at 0, so that a model starts unchanged; the paper's initial values could not be checked.
     """
 
     def __init__(self):

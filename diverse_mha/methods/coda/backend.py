@@ -1,4 +1,4 @@
-"""Chooses between the two computations of the network across heads."""
+"""Chooses how the network across heads is computed: by a Triton kernel, or by torch in chunks."""
 
 import functools
 import logging
@@ -22,11 +22,11 @@ def network_function(
     *,
     on_gpu: bool | None = None,
 ) -> type[torch.autograd.Function]:
-    """Return the autograd function for a cascade; both give the same results up to rounding.
+    """Return ``TiledNetwork`` or ``ChunkedNetwork``, whose results are equal up to rounding.
 
     ``TiledNetwork`` needs a CUDA GPU, Triton, two hidden layers, at most ``MOST_HEADS`` heads and a
-    mask that all heads share. It is used only if it gives the results of ``ChunkedNetwork`` for a
-    small example, tried once per process; otherwise a warning says why not.
+    mask that all heads share. The first call in a process tries it on a small example. If it fails
+    or differs from ``ChunkedNetwork``, a warning says why, and it is not used.
 
     Args:
         logits: (B, H, T, S).
@@ -53,7 +53,7 @@ def network_function(
 
 @functools.lru_cache
 def _is_right(heads: int, width: int, dtype: torch.dtype, device: torch.device) -> bool:
-    """Return True if the kernel runs here and gives the results of the network in chunks."""
+    """Return True if the kernel runs on this machine and agrees with ``ChunkedNetwork``."""
     try:
         from diverse_mha.methods.coda.triton_kernel import TiledNetwork
 
@@ -78,7 +78,7 @@ def _try(function, heads: int, width: int, dtype, device) -> list[Tensor]:
     shapes = [(2, heads, 9, 13)] * 2
     for rows, columns in ((width, heads), (width, width), (heads, width)):
         shapes += [(rows, columns), (rows,)]
-    # Gradients may be off in the first call, whose result is cached.
+    # The first call, whose result is cached, may run with gradients switched off.
     precise = torch.autocast(device.type, enabled=False)
     with torch.inference_mode(False), torch.enable_grad(), precise:
         leaves = [_waves(s, n, device).to(dtype).requires_grad_() for n, s in enumerate(shapes)]

@@ -25,8 +25,8 @@ class Cascade(LogitMap):
 
     Args:
         noise: standard deviation of the noise, 1 in the paper; 0 for none.
-        mean_over: number of layers before, to add the mean of their contributions; 0 adds the sum,
-            as in the paper. A layer contributes its logits without what it added itself.
+        mean_over: number of layers before this one, whose contributions are averaged; 0 adds their
+            sum, as in the paper. A layer's contribution is its logits without those it added.
         samples: K, the number of samples at evaluation; 0 takes the mean, as the authors' release.
     """
 
@@ -48,14 +48,14 @@ class Cascade(LogitMap):
         return x.unflatten(1, (self._copies, -1)).mean(dim=1) if self._copies else x
 
     def carry(self, logits: Tensor, previous: Tensor | None) -> Tensor:
-        """Return what the next layer gets: the logits (all contributions summed) or their mean."""
+        """Return what the next layer adds: all contributions summed (the logits) or averaged."""
         if previous is None or not self.mean_over:
             return logits
         previous = previous.to(logits.dtype)
         return torch.lerp(previous, logits - previous, 1.0 / (self.mean_over + 1))
 
     def acts(self, previous: Tensor | None) -> bool:
-        """Return True in training, with samples, or after a layer whose logits were carried on."""
+        """Return True in training, with samples, or if the layer before passed on its logits."""
         return self.training or self.samples > 0 or previous is not None
 
     def forward(
@@ -67,8 +67,8 @@ class Cascade(LogitMap):
         get no gradient; the caller masks them in the softmax.
 
         Returns:
-            (B, H, T, S); with K samples at evaluation (B, K H, T, S), sample by sample, as
-            ``previous`` then is.
+            (B, H, T, S). With K samples at evaluation, (B, K H, T, S), where the H heads of a
+            sample are adjacent; ``previous`` then has this shape too.
 
         Raises:
             ValueError: if ``previous`` and the result differ in shape, or ``masked`` is not bool.
@@ -135,7 +135,7 @@ class NetworkCascade(Cascade):
         hidden_ratio: width of the hidden layers, in multiples of H.
         depth: number of hidden layers.
         network_input: what the network reads: ``"sum"``, x, or ``"previous"``, z^(l-1).
-        noise: standard deviation of the noise in training.
+        noise: as for ``Cascade``.
         mean_over: as for ``Cascade``.
         samples: as for ``Cascade``.
     """
@@ -270,12 +270,12 @@ def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:
 
 LOGITS.register(_method("none", "none"))
 LOGITS.register(
-    _method("residual", "residual (add those of the layer before, RealFormer)", CarryOptions)
+    _method("residual", "residual (add the logits of the layer before, RealFormer)", CarryOptions)
 )
 LOGITS.register(
     _method(
         "mlp",
-        "mlp (add them through a small network across heads, Zheng et al. 2021)",
+        "mlp (add them through a small network across heads, CODA of Zheng et al. 2021)",
         NetworkOptions,
     )
 )
@@ -306,9 +306,9 @@ def build_cascade(
             perceptron of the paper's text.
         network_input: logits that the network reads, one of ``INPUTS``: ``"sum"`` of the layer's
             own and those of the layer before (release), or ``"previous"`` alone (paper).
-        noise: standard deviation of the noise on the logits, in training only.
-        mean_over: number of layers before, to add the mean of their contributions (not in the
-            papers); 0 adds the sum.
+        noise: standard deviation of the noise on the logits, in training and in ``samples``.
+        mean_over: number of layers before this one, whose contributions are averaged (not in the
+            papers); 0 adds their sum.
         samples: number of samples at evaluation, see ``Cascade``.
 
     Returns:

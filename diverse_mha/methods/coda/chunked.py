@@ -13,9 +13,9 @@ NEGATIVE_SLOPE = 0.2  # of the LeakyReLU
 
 
 class _Layer(nn.Linear):
-    """A linear layer that torch's quantisation skips; else it would hide the weights from kernels.
+    """A linear layer that torch's quantisation skips, which would hide the weights from kernels.
 
-    Quantisation replaces ``nn.Linear`` itself, not its subclasses.
+    Quantisation replaces instances of ``nn.Linear`` itself, not of its subclasses.
     """
 
 
@@ -27,8 +27,8 @@ class HeadNetwork(nn.Module):
         h_1 = LeakyReLU(W_1 x + b_1),  h_k = LeakyReLU(W_k h_(k-1) + b_k),  y = W h_depth + b
 
     with x the H logits of a pair and LeakyReLU of slope 0.2. Weights start as Xavier uniform with
-    gain 1/sqrt(2), biases as 0. The release has two hidden layers of width 4 H; the paper's text
-    has one, with a width of 2, 4 or 8 times H.
+    gain 1/sqrt(2), biases as 0. The release has two hidden layers of width 4 H. The paper's text
+    has one hidden layer, of width 2 H, 4 H or 8 H.
 
     Args:
         num_heads: H.
@@ -63,17 +63,17 @@ class HeadNetwork(nn.Module):
 
 CPU_CHUNK = 2**18  # elements of a hidden layer at once: 1 MiB, so that all layers stay in cache
 DEVICE_CHUNK = 2**26  # the same on other devices, where only memory matters
-WORTH_LEAVING_OUT = 0.9  # share of open cells above which all are computed
+WORTH_LEAVING_OUT = 0.9  # share of open cells above which masked cells are computed too
 LEAKY_BACKWARD = torch.ops.aten.leaky_relu_backward.grad_input
 
 
 class ChunkedNetwork(torch.autograd.Function):
     """x + sigma(x) + noise with x = logits + previous, and 0 at masked cells.
 
-    Only x is kept for the backward pass, which runs the layers again. Heads are the rows of a
-    matrix and pairs its columns, as logits lie in memory. A chunk of columns runs through all
-    layers before the next one starts. On a CPU half precision runs in float32, and cells that are
-    masked for all sentences and heads are left out.
+    Only x is kept for the backward pass, which runs the layers again. In memory, logits are a
+    matrix with a row for each head and a column for each (query, key) pair. A chunk of columns runs
+    through all layers before the next chunk starts. On a CPU, half precision runs in float32, and
+    cells that are masked for all sentences and heads are left out.
     """
 
     @staticmethod
@@ -248,11 +248,11 @@ def _chunks(x: Tensor, columns: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _place(x: Tensor, chunk: tuple[slice, slice]) -> Tensor:
-    """Return the chunk's part of a contiguous (B, H, T, S): (H, b, n), a view."""
+    """Return a view of b sentences and n cells of a contiguous (B, H, T, S), as (H, b, n)."""
     batch, cells = chunk
     return x.flatten(2)[batch, :, cells].transpose(0, 1)
 
 
 def _columns(x: Tensor, chunk: tuple[slice, slice]) -> Tensor:
-    """Return the chunk's part as a matrix (H, b * n): a view if the layout allows."""
+    """Return :func:`_place` as a matrix (H, b * n): a view if the layout allows."""
     return _place(x, chunk).flatten(1)

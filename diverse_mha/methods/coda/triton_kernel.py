@@ -1,7 +1,7 @@
 """The network across heads as one Triton kernel per pass; hidden layers stay on the chip.
 
-A program takes tiles of (query, key) pairs through all layers. Importing this needs Triton, which
-comes with torch for CUDA. ``TRITON_INTERPRET=1`` runs it on a CPU.
+A program takes tiles of (query, key) pairs through all layers. Importing this module needs Triton,
+which comes with torch for CUDA. With ``TRITON_INTERPRET=1``, the kernel runs on a CPU.
 """
 
 from typing import NamedTuple
@@ -64,7 +64,7 @@ def _hidden(weight, bias, x, slope):
 
 @triton.jit
 def _places(tile, heads, pairs, tiles, HEADS: tl.constexpr, PAIRS_: tl.constexpr):
-    """Return a tile's sentence, pairs (1, PAIRS_), offsets (HEADS, PAIRS_) and their validity."""
+    """Return a tile's sentence, pairs (1, PAIRS_), offsets (HEADS, PAIRS_) and valid offsets."""
     sentence = (tile // tiles).to(tl.int64)
     pair = (tile % tiles) * PAIRS_ + tl.arange(0, PAIRS_)[None, :]
     head = tl.arange(0, HEADS)[:, None]
@@ -220,14 +220,14 @@ def _layout(
 
 
 def _lengths(logits: Tensor) -> tuple[int, int]:
-    """Return the number of (query, key) pairs of a sentence, and that of keys."""
+    """Return the number of (query, key) pairs and the number of keys of a sentence."""
     return logits.size(2) * logits.size(3), logits.size(3)
 
 
 def _mask(masked: Tensor | None, logits: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
     """Return a mask's bytes, and its strides over sentences, queries and keys."""
     if masked is None:
-        return logits, (0, 0, 0)  # not read
+        return logits, (0, 0, 0)  # a placeholder, which the kernels do not read
     bsz, _, queries, keys = logits.shape
     spread = masked.expand(bsz, 1, queries, keys)
     strides = spread.stride()

@@ -24,7 +24,7 @@ def mean_pairwise_cosine(
 ) -> Tensor:
     """Mean over real positions of (1/H^2) sum_ij cos(x_i, x_j), including the pairs i = j.
 
-    With ``off_diagonal``, of (1/(H(H-1))) sum_{i != j} cos(x_i, x_j).
+    With ``off_diagonal``, the mean of (1/(H(H-1))) sum_{i != j} cos(x_i, x_j).
 
     Args:
         x: (B, H, S, D), any floating-point dtype and strides.
@@ -33,9 +33,9 @@ def mean_pairwise_cosine(
         name: name of ``x`` in messages.
 
     Returns:
-        Scalar, float32 (float64 for float64), lower = more diverse. In [0, 1], 1/H for
-        perpendicular heads; off the diagonal in [-1/(H-1), 1], 0 for perpendicular heads or one
-        head. 0 without a real position.
+        Scalar, float32 (float64 for float64), lower = more diverse. It is in [0, 1], and 1/H for
+        perpendicular heads. With ``off_diagonal`` it is in [-1/(H-1), 1], and 0 for perpendicular
+        heads or one head. Without a real position it is 0.
     """
     weights = position_weights(name, x, padding_mask)
     return MeanPairwiseCosine.apply(x, weights, padding_mask, off_diagonal)
@@ -44,8 +44,8 @@ def mean_pairwise_cosine(
 class MeanPairwiseCosine(torch.autograd.Function):
     """Weighted mean over positions of the mean of cos(x_i, x_j) over pairs of heads.
 
-    The double sum equals ||sum_h x_h / ||x_h|| ||^2 / H^2, so the cost is linear in H. Kept for the
-    backward pass are x, its inverse norms and one (B, S, D) sum.
+    The double sum equals ||sum_h x_h / ||x_h|| ||^2 / H^2, so the cost is linear in H. The backward
+    pass keeps x, the inverse norms of x and one sum (B, S, D).
     """
 
     @staticmethod
@@ -80,9 +80,9 @@ class MeanPairwiseCosine(torch.autograd.Function):
     @staticmethod
     @first_order_only
     def backward(ctx, grad: Tensor):
-        """Gradient for ``x``: (g - u (u.g)) / ||x||, with u the unit vector, g that for u."""
+        """Gradient for x: (g - u (u.g)) / ||x||, with u = x / ||x|| and g the gradient for u."""
         x, inverse, total, position_weights, padding_mask = ctx.saved_tensors
-        # (B, S, H, D), as projections lie in memory.
+        # (B, S, H, D): the order of projections in memory.
         heads, inverse = x.transpose(1, 2).to(total.dtype), inverse.transpose(1, 2).unsqueeze(-1)
         scale = position_weights * (grad * (2.0 / ctx.pairs))  # (B, S)
         grad_unit = (total * scale.unsqueeze(-1)).unsqueeze(2)  # (B, S, 1, D)
@@ -134,7 +134,10 @@ class _MeanSquaredCosine(torch.autograd.Function):
     @staticmethod
     @first_order_only
     def backward(ctx, grad: Tensor):
-        """Gradient for ``x``: (g - u (u.g)) / ||x||, with u the unit vectors, g = 4 C u theirs."""
+        """Gradient for x: (g - u (u.g)) / ||x||, with u = x / ||x|| and g the gradient for u.
+
+        g is 4 C u, with C the cosines of the pairs i != j.
+        """
         x, inverse, cosines, scale, padding_mask = ctx.saved_tensors
         units = _units(x, inverse)
         if padding_mask is not None:

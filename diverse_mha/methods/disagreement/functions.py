@@ -27,23 +27,24 @@ def subspace_disagreement(
 
         D = -(1/H^2) sum_i sum_j cos(V^i, V^j) = -||sum_h V^h / ||V^h|| ||^2 / H^2
 
-    The pairs i = j are in the sum, as in the paper. The cosine with a zero vector (norm up to
-    1e-12) is 0 and has no gradient.
+    V^i is the value vector of head i. The pairs i = j are in the sum, as in the paper. The cosine
+    with a zero vector (norm up to 1e-12) is 0 and has no gradient.
 
-    Not in the papers are the forms: ``"centred"`` subtracts a head's mean over the batch's real
+    These forms are not in the papers: ``"centred"`` subtracts a head's mean over the batch's real
     positions from its vectors; ``"off-diagonal"`` takes the mean over the pairs i != j;
-    ``"squared"`` that of the squared cosines over i != j. ``"centred"`` combines with both others.
+    ``"squared"`` takes the mean of the squared cosines over i != j. ``"centred"`` can be combined
+    with either of the other two.
 
     Args:
         values: (B, H, S, D), the projected values; any floating-point dtype and strides.
         padding_mask: (B, S) bool, True = padding, which is never read and gets zero gradient.
-        form: some of ``FORMS``; none for the paper's.
+        form: some of ``FORMS``; empty for the paper's form.
 
     Returns:
         Scalar D, float32 (float64 for float64 values), without unit, in [-1, 0]; higher = more
-        diverse. -1: all heads equal; -1/H: perpendicular. Off the diagonal in [-1, 1/(H-1)],
-        squared in [-1, 0], both 0 for perpendicular heads. 0 without a real position. A loss adds
-        ``-weight * D``.
+        diverse. D is -1 for equal heads, and -1/H for perpendicular heads. In the form
+        ``"off-diagonal"`` D is in [-1, 1/(H-1)], and in ``"squared"`` in [-1, 0]; in both it is 0
+        for perpendicular heads. Without a real position D is 0. A loss adds ``-weight * D``.
     """
     return -_mean_cosine("values", values, padding_mask, form)
 
@@ -62,7 +63,7 @@ def output_disagreement(
     Args:
         outputs: (B, H, T, D), head outputs before the output projection.
         padding_mask: (B, T) bool, True = padding, of the query side.
-        form: some of ``FORMS``; none for the paper's.
+        form: some of ``FORMS``; empty for the paper's form.
 
     Returns:
         Scalar D, float32 (float64 for float64 outputs), higher = more diverse.
@@ -130,11 +131,12 @@ def position_disagreement(
 ) -> Tensor:
     """Negative overlap of the attention weights of all pairs of heads.
 
-    Li et al. 2018, Eq. 2 (Li et al. 2021, Eq. 6), with the cells of the product summed::
+    Li et al. 2018, Eq. 2 (Li et al. 2021, Eq. 6), with A^h the weights of head h, summed over the
+    (query, key) cells::
 
         D = -(1/H^2) sum_i sum_j sum_cells A^i * A^j = -(1/H^2) sum_cells (sum_h A^h)^2
 
-    The form ``"squared-difference"`` is that of footnote 2 of Li et al. 2018 (footnote 3 of 2021)::
+    The form ``"squared-difference"`` is in footnote 2 of Li et al. 2018 (footnote 3 of 2021)::
 
         D = (1/H^2) sum_i sum_j sum_cells (A^i - A^j)^2
           = (2/H) sum_cells sum_h (A^h)^2 - (2/H^2) sum_cells (sum_h A^h)^2
@@ -146,13 +148,13 @@ def position_disagreement(
         reduction: ``"query"`` (the authors' training): sum over keys, mean over the real queries of
             the batch. ``"sentence"`` (Eq. 2 as printed, and the paper's Table 4): sum over queries
             and keys, mean over the sentences that have a real query.
-        form: some of ``POSITION_FORMS``; none for Eq. 2. ``"off-diagonal"``, not in the papers,
-            takes the mean over the pairs i != j, 1/(H(H-1)) instead of 1/H^2.
+        form: some of ``POSITION_FORMS``; empty for Eq. 2. ``"off-diagonal"``, not in the papers,
+            takes the mean over the pairs i != j, with 1/(H(H-1)) instead of 1/H^2.
 
     Returns:
-        Scalar D, float32 (float64 for float64 weights), without unit; higher = more diverse.
-        In [-1, 0] for ``"query"``, with squared differences in [0, 2]; ``"sentence"`` up to T times
-        that. 0 without a real query.
+        Scalar D, float32 (float64 for float64 weights), without unit; higher = more diverse. With
+        ``"query"``, D is in [-1, 0], or in [0, 2] for squared differences. With ``"sentence"``, D
+        is up to T times as large. Without a real query, D is 0.
     """
     check_form(form, POSITION_FORMS)
     if reduction not in POSITION_REDUCTIONS:
@@ -199,9 +201,9 @@ def disagreement_scores(
 ) -> dict[str, Tensor]:
     """Scores exp(D) as Li et al. 2018 report them in Tables 4 and 5.
 
-    Subspace and output: exp of the mean over positions, 0.882 = exp(-1/8) for 8 perpendicular
-    heads. Position: exp of the mean over sentences of Eq. 2 summed over the whole matrix. Over
-    several batches, average D and take exp once at the end.
+    For subspace and output, D is the mean over positions: 8 perpendicular heads have the score
+    exp(-1/8) = 0.882. For position, D is the mean over sentences of Eq. 2, summed over the whole
+    matrix. Over several batches, average D and take exp once at the end.
 
     Args:
         values: (B, H, S, D), or None for no subspace score.

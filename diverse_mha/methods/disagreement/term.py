@@ -75,7 +75,7 @@ class Disagreement(Term):
         self.kinds = parse_names("--disagreement", given.disagreement, tuple(_KINDS))
         self.wanted = tuple(_KINDS[kind].state for kind in self.kinds)
         self.form = _parse_form(given.disagreement_form, self.kinds)
-        if "centred" not in self.form:  # each layer has its own mean
+        if "centred" not in self.form:  # joined layers would have one mean instead of their own
             self.joinable = self.logged
 
     @classmethod
@@ -101,7 +101,7 @@ class Disagreement(Term):
 
 
 def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the forms; none for the paper's."""
+    """Return the forms; an empty tuple for the paper's form."""
     option = "--disagreement-form"
     legal = dict.fromkeys(form for kind in _KINDS.values() for form in kind.forms)
     form = parse_names(option, value, ("paper", *legal))

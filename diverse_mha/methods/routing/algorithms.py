@@ -36,7 +36,8 @@ def em_routing(
 ) -> Tensor:
     """Route votes to capsules by expectation maximisation.
 
-    Li et al. 2021, Algorithm 2 and Eq. 12-15, per token. C = 1/N; then, ``iterations`` times::
+    Li et al. 2021, Algorithm 2 and Eq. 12-15, per token, with V_hn the vote of head h for capsule
+    n. C starts at 1/N; then, ``iterations`` times::
 
         M-step  mu_n  = sum_h C_hn V_hn / sum_h C_hn
                 var_n = max(sum_h C_hn (V_hn - mu_n)^2 / sum_h C_hn, variance_floor)
@@ -48,10 +49,10 @@ def em_routing(
     paper:
 
     - The paper prints P_hn as a sum over the dimensions i of a capsule; it is a product, as in a
-      Gaussian density and in Hinton et al. 2018. All of it is done in log space.
+      Gaussian density and in Hinton et al. 2018. It is computed in log space.
     - Variances are clamped, not shifted: the clamped variance is the exact optimum under the bound.
-    - beta_A and beta_mu are constants, 0 unless given: the paper's parameter counts leave no room
-      for learned ones.
+    - beta_A and beta_mu are constants, by default 0: the paper's parameter counts leave no room for
+      learned values.
     - lambda follows :func:`inverse_temperatures`; the paper only says "a fixed schedule".
 
     Args:
@@ -128,7 +129,8 @@ def check_softmax_over(value: str) -> None:
 def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "capsules") -> Tensor:
     """Route votes to capsules by their scalar product with the capsules.
 
-    Li et al. 2021, Algorithm 1, Eq. 10 and 11, per token. B = 0; then, ``iterations`` times::
+    Li et al. 2021, Algorithm 1, Eq. 10 and 11, per token, with V_hn the vote of head h for capsule
+    n. B starts at 0; then, ``iterations`` times::
 
         C_hn  = exp(B_hn) / sum_n' exp(B_hn')
         x_n   = sum_h C_hn V_hn / sum_h C_hn
@@ -140,7 +142,7 @@ def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "c
     Args:
         votes: (K, H, N, D): K tokens, H heads, N capsules of D dimensions; any floating-point
             dtype. Votes up to about 1e10 in size are safe.
-        iterations: how often to form the capsules, at least 1.
+        iterations: number of times that the capsules are computed, at least 1.
         softmax_over: ``"capsules"``: C sums to one over the capsules of a head, as in the
             paper. ``"heads"``: over the heads of a capsule, as in the authors' released code.
 
@@ -173,9 +175,10 @@ def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "c
 
 
 def squash(x: Tensor, scalar: bool) -> Tensor:
-    """Shorten vectors (..., D) to ||x||^2 / (1 + ||x||^2), or the elements of (...) if ``scalar``.
+    """Shorten vectors x (..., D) to the length ||x||^2 / (1 + ||x||^2).
 
-    Li et al. 2021, Eq. 11; 0 with zero gradient at the zero vector.
+    With ``scalar``, each element of x is a vector. Li et al. 2021, Eq. 11; a zero vector gives 0
+    with zero gradient.
     """
     if scalar:
         return x * x.abs() / (1.0 + x.square())

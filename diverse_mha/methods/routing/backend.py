@@ -1,4 +1,4 @@
-"""Backends of routing: the compiled kernel where it can be built, else torch in chunks."""
+"""Backends of routing: a C++ kernel where it can be built, else torch in chunks."""
 
 import functools
 import logging
@@ -19,7 +19,7 @@ CPU_CHUNK = 2**18  # elements of the votes at once: 1 MiB of float32, to stay in
 DEVICE_CHUNK = 2**23  # the same on other devices: 4,096 tokens of 4 heads and 512 dimensions
 
 _done: set[tuple] = set()  # variants that torch.compile has compiled
-_failed: set[tuple] = set()  # variants that it failed to compile
+_failed: set[tuple] = set()  # variants that torch.compile failed to compile
 
 
 class ChunkedRouting:
@@ -38,7 +38,7 @@ class ChunkedRouting:
 
     def forward(self, votes: Tensor) -> Tensor:
         """Route (K, H, N, D) votes to capsules (K, N, D)."""
-        votes = votes.detach()  # like padded chunks; otherwise Dynamo compiles both cases
+        votes = votes.detach()  # padded chunks are detached: else Dynamo compiles both cases
         size = _tokens_at_once(votes)
         return torch.cat([self._run(_forward, size, chunk) for chunk in votes.split(size)])
 
@@ -117,7 +117,7 @@ BACKENDS = ("auto", "kernel", "compiled", "chunked")
 def fused_routing(
     routing: Callable[..., Tensor], votes: Tensor, options: dict, *, backend: str = "auto"
 ) -> Tensor:
-    """Return the result and gradient of ``routing(votes, **options)`` in less time and memory.
+    """Return ``routing(votes, **options)``, with its gradient, in less time and memory.
 
     A chunk of tokens goes through all iterations while it is in cache, as tokens do not interact.
     The backward pass repeats the iterations.
@@ -127,10 +127,11 @@ def fused_routing(
             of votes whose tokens do not interact.
         votes: (K, H, N, D), any floating-point dtype.
         options: the keyword arguments of ``routing``; hashable values.
-        backend: ``"kernel"``: C++ built on first use, for these two, D = 1, float32 and the CPU.
-            ``"chunked"``: the plain form, in chunks. ``"compiled"``: the same through
-            torch.compile. ``"auto"``: the kernel if it applies; else compiled on a GPU and
-            chunked on the CPU. Without a compiler it is chunked, and a warning is logged.
+        backend: ``"kernel"``: C++ built on first use, for EM and simple routing with D = 1 in
+            float32 on the CPU. ``"chunked"``: the plain form, in chunks. ``"compiled"``: chunks
+            through torch.compile. ``"auto"``: the kernel if it applies; else ``"compiled"`` on a
+            GPU and ``"chunked"`` on the CPU. Without a compiler, ``"auto"`` and ``"compiled"`` run
+            the plain form in chunks and log a warning.
 
     Returns:
         (K, N, D), as ``routing`` returns it; differentiable once.

@@ -49,7 +49,7 @@ class KernelRouting:
 
     @staticmethod
     def fits(routing: Callable[..., Tensor], votes: Tensor) -> bool:
-        """Return True if compiled code exists for the routing and takes such votes."""
+        """Return True if compiled code exists for the routing and takes these votes."""
         return (
             routing in (em_routing, simple_routing)
             and votes.device.type == "cpu"
@@ -129,7 +129,8 @@ def build() -> Path:
         command = [*compiler, *FLAGS.split(), str(SOURCE), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if done.returncode:
-            raise RuntimeError(f"{compiler[0]} failed on {SOURCE.name}: {_complaint(done.stderr)}")
+            reason = _first_error(done.stderr)
+            raise RuntimeError(f"{compiler[0]} failed on {SOURCE.name}: {reason}")
         made.replace(path)
     return path
 
@@ -157,13 +158,13 @@ def _cache_folder() -> Path:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "diverse_mha"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.stat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+    status = folder.stat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:
         # Libraries in it are executed, so others must not be able to replace them.
         raise RuntimeError(f"{folder} is writable by others; run chmod go-w on it, or chown")
     return folder
 
 
-def _complaint(text: str) -> str:
+def _first_error(text: str) -> str:
     lines = [line for line in text.splitlines() if "error" in line] or text.splitlines()
     return lines[0].strip() if lines else "no message"

@@ -20,7 +20,7 @@ ROUTINGS = {"simple-routing": simple_routing, "em-routing": em_routing}
 
 
 def divides(capsules: int, embed_dim: int) -> bool:
-    """Return True if the width ``embed_dim`` can be divided into that many capsules."""
+    """Return True if ``capsules`` is at least 1 and divides the width ``embed_dim``."""
     return capsules >= 1 and embed_dim % capsules == 0
 
 
@@ -31,13 +31,13 @@ class RoutingAggregation(nn.Module):
     head outputs O. Each casts a vote for each of N output capsules, and the routing algorithm
     decides how far each vote counts::
 
-        Omega_in = ReLU(O W_1 + b_1)                all f_h at once: C -> C
+        Omega_in = ReLU(O W_1 + b_1)                f_h of all heads at once: C -> C
         V_hn     = Omega_in W_hn + b_hn             C -> C/N, for H heads and N capsules
         result   = [Omega_1, ..., Omega_N]          routed from V, size C
 
-    In place of the output projection it adds (C C + C) + (C H C + H C) - (C C + C) parameters, as
-    in the paper's Tables 3 and 4. The paper leaves the shape of f_h open; one hidden layer shared
-    by all heads is what the authors' released code has and what those counts need.
+    Replacing the output projection adds (C C + C) + (C H C + H C) - (C C + C) parameters, as in the
+    paper's Tables 3 and 4. The paper leaves the shape of f_h, the function of head h, open. One
+    hidden layer shared by all heads agrees with the authors' released code and the paper's counts.
 
     Args:
         embed_dim: C, the size of the concatenated head outputs and of the result.
@@ -51,7 +51,7 @@ class RoutingAggregation(nn.Module):
         softmax_over: simple routing only: ``"capsules"`` (paper) or ``"heads"`` (authors'
             released code).
         pre_norm: layer norm on O, as in the authors' released code; adds 2 C parameters.
-        post_norm: layer norm on the result, an option of that code; adds 2 C parameters.
+        post_norm: layer norm on the result, an option of the authors' code; adds 2 C parameters.
 
     Raises:
         ValueError: for an illegal argument.
@@ -136,7 +136,7 @@ class RoutingAggregation(nn.Module):
 
 @dataclass
 class RoutingOptions:
-    """Options of both routings."""
+    """Options of simple and EM routing."""
 
     routing_iterations: int = option(3, "iterations of the routing algorithm", legal=COUNT)
     routing_capsules: int | None = option(
