@@ -17,8 +17,8 @@ class CachedKeys:
     """Mixin: cached keys of an attention module in decoding; list it before fairseq's class.
 
     The beams of a sentence attend to the same source. After ``set_beam_size``, which fairseq's
-    generator calls, equal keys of beams are stored once. Equality is checked, so a beam size of an
-    earlier search does no harm.
+    generator calls, equal keys of beams are stored once. Equality is checked, so a beam size that
+    an earlier search has left is harmless.
     """
 
     def cached_keys(
@@ -30,14 +30,14 @@ class CachedKeys:
         static_kv: bool,
         first_values: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Take keys from the decoding state, append those of this step, and store the result.
+        """Take the keys of the decoding state, append the keys of this step, and store the result.
 
         The arguments are those of ``DiverseAttention``.
 
         Returns:
-            Keys and values (B / fold, H, S, D), with fold the number of queries that share them;
-            their padding mask (B / fold, S) or None; and the new values for the next layer, or
-            None.
+            Keys and values (B / fold, H, S, D), with fold the number of beams that share a row; the
+            padding mask of the keys (B / fold, S) or None; and the values of this step for the
+            next layer, or None.
         """
         cache = self._get_input_buffer(incremental_state)
         k, v, carried = cache.get("prev_key"), cache.get("prev_value"), None
@@ -131,11 +131,11 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         dropout: dropout probability on the attention weights.
         self_attention: queries, keys and values come from one tensor.
         encoder_decoder_attention: keys come from the encoder and may be cached.
-        aggregation: see ``OpenHeads.open_heads``, like the next three.
+        aggregation: module that replaces the output projection; see ``OpenHeads.open_heads``.
         cascade: a ``LogitMap``, or None.
         carry_logits: return the logits for the next layer.
         drophead: module that drops heads in training.
-        projections: see ``OpenHeads.open_heads``, like the last.
+        projections: a ``ProjectionMap``, or None.
         carry_values: return the values of layer 1 for the next layer.
         pruned: numbers, from 1, of the heads that are removed; at least one head is left.
         head_axes: name of a parameter of the parts above -> its dimension of heads.
@@ -256,10 +256,10 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         return self.map_projections(k, v, first_values)
 
     def _project_jointly(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Return queries, keys and values (B, H, L, D) by one product; None if three are better.
+        """Return queries, keys and values (B, H, L, D) by one matrix product; None if it is slower.
 
-        One matrix product launches half as many kernels, and keeps a copy of the weights until the
-        backward pass. Rounding differs.
+        One product instead of three launches half as many kernels, and keeps a copy of the weights
+        until the backward pass. Rounding differs.
         """
         parts = (self.q_proj, self.k_proj, self.v_proj)
         if not (self.self_attention and self.training and launches_cost(x.device)):

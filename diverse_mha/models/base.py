@@ -1,8 +1,8 @@
 """Base classes of all models: output projection for fused losses, and warm starts.
 
 A stock checkpoint lacks the cascades of ``transformer_coda`` and the routings of
-``transformer_routing``. With ``--finetune-from-model`` such parts keep their initial values.
-fairseq still loads strictly; checkpoints that do not fit are explained in one line.
+``transformer_routing``. With ``--finetune-from-model`` these parts keep their initial values.
+fairseq still loads strictly; one line says why a checkpoint does not fit.
 """
 
 import logging
@@ -41,8 +41,8 @@ class StartsWarm:
         def complete(model, state, *rest):
             filled = fill(model, state) if warm else []
             if filled:
-                said = ", ".join(filled)
-                logger.info("warm start from %s: parts at their initial values: %s", path, said)
+                names = ", ".join(filled)
+                logger.info("warm start from %s: parts at their initial values: %s", path, names)
             given.update(state)
 
         hook = self.register_load_state_dict_pre_hook(complete)
@@ -56,17 +56,17 @@ class StartsWarm:
                 raise
             cure = "give the architecture, sizes and dictionaries that it was trained with"
             if fill(self, given) and not misfit(self, given):
-                cure = f"give it with {FINETUNE} to start missing ones from their initial values"
+                cure = f"give it with {FINETUNE} to start missing parameters at initial values"
             raise UserError(f"{path}: does not fit the model: parameters {why}; {cure}") from error
         finally:
             hook.remove()
 
 
 def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:
-    """Add to ``state``, in place, the model's present parameters of parts that it lacks.
+    """Add the parts that ``state`` lacks, with the model's present parameters, in place.
 
-    A part is a module that a method puts into an attention module. If it replaces the output
-    projection, that projection is removed from ``state``. Parts of which ``state`` has some
+    A part is a module that a method puts into an attention module. If a part replaces the output
+    projection, the projection is removed from ``state``. Parts of which ``state`` has some
     parameters are not completed.
 
     Returns:
@@ -152,7 +152,7 @@ class OutputWeight:
     """Mixin of models whose output projection a loss may apply."""
 
     def output_weight(self) -> Tensor | None:
-        """Return the output projection's weight (V, C), or None if it is not a plain one.
+        """Return the weight (V, C) of an output projection without bias or hooks, else None.
 
         For an adaptive softmax, the head's weight: frequent words, then one row per cluster.
         """
@@ -174,7 +174,7 @@ def _head_weight(softmax: AdaptiveSoftmax) -> Tensor | None:
 
 
 def _plain_weight(linear: nn.Module) -> Tensor | None:
-    """Return the weight of a linear map without bias; None if a call does more than that."""
+    """Return the weight of a linear map; None if a call does more than multiply by the weight."""
     tied = type(linear) is TiedLinear and not linear.transpose
     if not tied and (type(linear) is not nn.Linear or linear.bias is not None):
         return None

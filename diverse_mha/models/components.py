@@ -27,12 +27,12 @@ class Seams:
     """The parts of a model's attention modules, read from its options.
 
     Attributes:
-        aggregation: the method of merging heads, used in ``layers``.
-        layers: numbers, from 1, of the layers that use it, by component.
+        aggregation: the method of merging heads.
+        layers: numbers, from 1, of the layers that use ``aggregation``, by component.
         logits: the method on the logits.
-        logits_on: the components whose layers have it.
+        logits_on: the components whose layers use ``logits``.
         projections: the method on queries, keys and values.
-        projections_on: the components whose layers have it.
+        projections_on: the components whose layers use ``projections``.
         drophead: the method of dropping heads in training.
         activation_dropout: fairseq's option.
         pruned: the heads that the model lacks.
@@ -76,7 +76,7 @@ class Seams:
             projections,
             projections_on,
             drophead,
-            # As in fairseq's layers, the older option relu_dropout is used if this one is 0.
+            # As in fairseq's layers, relu_dropout (older) is used if activation_dropout is 0.
             args.activation_dropout or getattr(args, "relu_dropout", 0.0) or 0.0,
             read_pruned(pruned, shapes),
         )
@@ -109,7 +109,7 @@ class Seams:
         return seams
 
     def _methods(self, component: str, number: int) -> Iterator[tuple[str, Seam, Selection]]:
-        """Yield for each method of a module: the part's name, the seam and its selection."""
+        """Yield (name of the part, seam, selected method) for each method of a module."""
         if number in self.layers[component]:
             yield "aggregation", AGGREGATION, self.aggregation
         if component in self.logits_on:
@@ -202,7 +202,11 @@ def _read_on(
 
 
 def _check_layers(args, aggregation: Selection, layers, components: tuple[str, ...]) -> list[str]:
-    """Return the components with an aggregation; refuse a method without layers and vice versa."""
+    """Return the components in which layers use the aggregation.
+
+    Raises:
+        UserError: for an aggregation without layers, or layers without an aggregation.
+    """
     chosen = [component for component, numbers in layers.items() if numbers]
     name, default = aggregation.method.name, AGGREGATION.default
     others = [other for other in AGGREGATION.names if other != default]
@@ -246,7 +250,7 @@ def check_model_options(args) -> None:
     if getattr(args, "no_decoder_final_norm", False) and not args.decoder_normalize_before:
         raise UserError(
             "--no-decoder-final-norm has no effect without --decoder-normalize-before; "
-            "leave it out, or add that"
+            "give both, or leave it out"
         )
     for side in ("encoder", "decoder"):
         width = getattr(args, f"{side}_embed_dim", None)

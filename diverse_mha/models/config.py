@@ -1,9 +1,9 @@
-"""Options of the models: fairseq's, flat and typed, our own, and named shapes.
+"""Options of the models: fairseq's options, flat and typed, our own options, and named shapes.
 
 The command line does not read fairseq's nested ``TransformerConfig``. Its fields are flattened here
 into one dataclass that Hydra and the command line understand. A shape is a table of options that
 differ from the defaults, named by the suffix of an architecture (``transformer_disagree`` +
-``_iwslt_de_en``). If fairseq has an architecture of that suffix, its function defines the shape.
+``_iwslt_de_en``). If fairseq has an architecture with this suffix, fairseq defines the shape.
 """
 
 import sys
@@ -87,8 +87,8 @@ class DiverseConfig(SeamConfig, FlatTransformerConfig):
 class LanguageModelConfig(SeamConfig, TransformerLanguageModelConfig):
     """Options of language models: fairseq's and ours.
 
-    Input and output width may be None, for the model's width. fairseq's default is 512 for every
-    model, with a projection between.
+    ``decoder_input_dim`` and ``decoder_output_dim`` may be None, for the model's width. fairseq's
+    default is 512 for every model, with a projection to and from another width.
     """
 
     decoder_input_dim: Optional[int] = field(
@@ -123,14 +123,14 @@ def one_side(side: str, **shape: int) -> dict:
 
 
 def _namesakes(stock: str) -> tuple[str, ...]:
-    """Return the suffixes of fairseq's architectures of a model."""
+    """Return the suffixes of the architectures that fairseq has for its model ``stock``."""
     model = MODEL_REGISTRY[stock]
     names = (name for name, cls in ARCH_MODEL_REGISTRY.items() if cls is model)
-    found = (name for name in names if name == stock or name.startswith(f"{stock}_"))
-    return tuple(name.removeprefix(stock) for name in found)
+    own = (name for name in names if name == stock or name.startswith(f"{stock}_"))
+    return tuple(name.removeprefix(stock) for name in own)
 
 
-# Shapes that fairseq has under the same suffix.
+# Suffixes of the shapes that fairseq defines.
 TRANSLATION_NAMESAKES = _namesakes("transformer")
 LANGUAGE_MODEL_NAMESAKES = _namesakes("transformer_lm")
 
@@ -142,8 +142,8 @@ _WIDTHS = ("decoder_input_dim", "decoder_output_dim")
 
 
 def _language_model(**shape: int) -> dict:
-    of_the_embedding = dict.fromkeys(_WIDTHS)
-    return of_the_embedding | one_side("decoder", normalize_before=True, **shape)
+    widths = dict.fromkeys(_WIDTHS)  # None: the model's width
+    return widths | one_side("decoder", normalize_before=True, **shape)
 
 
 LANGUAGE_MODEL_SHAPES = {
@@ -152,7 +152,7 @@ LANGUAGE_MODEL_SHAPES = {
     "_ptb": _language_model(embed_dim=256, ffn_embed_dim=1024, layers=2, attention_heads=4),
 }
 
-# Family of architectures -> its own defaults; every family takes every option.
+# Family of architectures -> defaults of the family; every family takes every option.
 FAMILIES = {
     "disagree": {},
     # "Aggregation" of Li et al. 2021: EM routing in the first two encoder layers.
@@ -200,8 +200,8 @@ def register_family(
         name: name of the family.
         shapes: by suffix, options of our own shapes that differ from ``model.config``.
         defaults: options of the whole family that differ from ``model.config``.
-        stock: fairseq's name of the model.
-        namesakes: suffixes whose shapes are fairseq's architectures ``stock`` + suffix.
+        stock: name of fairseq's model.
+        namesakes: suffixes for which fairseq's architecture ``stock`` + suffix sets the shape.
     """
     stocks = {suffix: ARCH_CONFIG_REGISTRY[stock + suffix] for suffix in namesakes}
     shapes = {**{suffix: _shape_of(stocks[suffix], model.config) for suffix in stocks}, **shapes}

@@ -50,9 +50,9 @@ class DiverseDecoder(TransformerDecoderBase):
         have.
         """
         projection = f"{name}.output_projection.weight"
-        its_own = projection in state_dict
+        has_projection = projection in state_dict
         super().upgrade_state_dict_named(state_dict, name)
-        if self.adaptive_softmax is not None and not its_own:
+        if self.adaptive_softmax is not None and not has_projection:
             state_dict.pop(projection, None)
         return state_dict
 
@@ -118,11 +118,11 @@ class DiverseDecoder(TransformerDecoderBase):
         alignment_heads: int | None = None,
         return_head_states: Wanted = (),
     ) -> tuple[Tensor, dict]:
-        """Do the same as ``forward``, up to the features (B, T, C)."""
+        """Run ``forward`` without the projection to the vocabulary: return features (B, T, C)."""
         source = None
         if encoder_out is not None and encoder_out["encoder_out"]:
             source = encoder_out["encoder_out"][0].transpose(0, 1)  # (B, S, C)
-        # Alignments need explicit weights, so in training they are made on request only.
+        # An alignment needs explicit weights, so in training it is computed only on request.
         asked = alignment_layer is not None or not self.training
         aligned = None
         if source is not None and asked:
@@ -170,7 +170,7 @@ class DiverseDecoder(TransformerDecoderBase):
             x = self.project_out_dim(x)
         extra = {"attn": [attn], "inner_states": inner_states}
         records = {"decoder": (wanted, own_records), "cross": (asked_cross, cross_records)}
-        states = {component: found for component, (asked, found) in records.items() if asked}
+        states = {component: layers for component, (asked, layers) in records.items() if asked}
         if states:
             extra["head_states"] = states
         return x, extra
@@ -204,7 +204,7 @@ class DiverseDecoder(TransformerDecoderBase):
         if encoder_out is not None and encoder_out["encoder_padding_mask"]:
             cross_padding = encoder_out["encoder_padding_mask"][0]
         masks = (padding, padding[:, 0], padding if cross_padding is None else cross_padding)
-        # In one transfer, because the host waits for a GPU at each.
+        # One transfer for all masks, because the host waits for a GPU at each transfer.
         padded, padded_left, padded_across = torch.stack([mask.any() for mask in masks]).tolist()
         own_padding = padding if padded else None
         if not padded_across:
@@ -215,7 +215,7 @@ class DiverseDecoder(TransformerDecoderBase):
         if padded_left or self._carries:
             self_bias = causal_bias(tokens.size(1), dtype, tokens.device)
         if padded_left:
-            # Causality hides padding on the right only.
+            # The causal mask hides padding on the right only.
             self_bias = torch.minimum(self_bias, padding_bias(padding, dtype))
         if cross_padding is not None:
             cross_bias = padding_bias(cross_padding, dtype)

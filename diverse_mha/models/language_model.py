@@ -65,7 +65,7 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
         )
 
     def forward(self, src_tokens: Tensor, **kwargs) -> tuple[Tensor, dict]:
-        """Score every token given those before it.
+        """Score every token given the tokens before it.
 
         Args:
             src_tokens: (B, T), the text shifted right.
@@ -82,7 +82,7 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
 def _check_adaptive(args) -> None:
     """Raise :class:`UserError` for contradictory options of the embeddings."""
     if args.adaptive_input and getattr(args, "adaptive_input_cutoff", None) is None:
-        raise UserError("--adaptive-input needs --adaptive-input-cutoff; give that, too")
+        raise UserError("--adaptive-input needs --adaptive-input-cutoff; give both")
     sharing = "--share-decoder-input-output-embed"
     if args.share_decoder_input_output_embed and not getattr(args, "adaptive_softmax_cutoff", None):
         if args.adaptive_input:

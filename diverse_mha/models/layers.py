@@ -2,8 +2,8 @@
 
 Constructors are fairseq's, so parameter names, shapes and initial values are stock; the forward
 passes are ours. A layer returns a flat tuple of tensors and None, because fairseq's activation
-checkpointing passes gradients only through those. The stack rebuilds ``HeadStates`` from its six
-tensors.
+checkpointing passes gradients only through a flat tuple. The stack rebuilds ``HeadStates`` from six
+tensors of this tuple.
 """
 
 from collections.abc import Callable
@@ -185,16 +185,17 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
             self_padding_mask: (B, T) bool, True = padding; used in decoding.
             incremental_state: fairseq's decoding state, or None.
             previous_logits: (B, H, T, T) of the layer before, in a cascade.
-            previous_cross_logits: (B, H, T, S), the same for the attention to the encoder.
+            previous_cross_logits: (B, H, T, S), ``previous_logits`` of the attention to the
+                encoder.
             first_values: (B, H, T, D), the values of layer 1, if a method carries them.
-            first_cross_values: (B, H, S, D), the same for the attention to the encoder.
+            first_cross_values: (B, H, S, D), ``first_values`` of the attention to the encoder.
             wanted: names of ``HeadStates`` to return of the self-attention.
-            wanted_cross: the same for the attention to the encoder.
+            wanted_cross: names of ``HeadStates`` to return of the attention to the encoder.
 
         Returns:
-            Output (B, T, C); for the next layer's self-attention and attention to the encoder the
-            logits, then the first values, or None; the six tensors of the self-attention's states,
-            and the six of the attention to the encoder.
+            Output (B, T, C). Then, for the next layer: logits of the self-attention, logits of the
+            attention to the encoder, first values of both, each or None. Then six tensors with the
+            states of the self-attention, and six with those of the attention to the encoder.
         """
         x, own = self.attend(
             self.self_attn_layer_norm,

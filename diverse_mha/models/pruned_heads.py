@@ -42,9 +42,9 @@ def read_pruned(value: str | None, shapes: Mapping[str, tuple[int, int]]) -> Pru
         shapes: number of layers and of heads of every component in the model.
 
     Raises:
-        UserError: for heads that the full model lacks, or a layer without any left.
+        UserError: for heads that the full model lacks, or a layer without a head left.
     """
-    found = defaultdict(set)
+    pruned = defaultdict(set)
     for part in split_list(str(value)) if value is not None else ():
         component, *heads = part.split() or [""]
         if component not in shapes:
@@ -61,12 +61,12 @@ def read_pruned(value: str | None, shapes: Mapping[str, tuple[int, int]]) -> Pru
                     f"--pruned-heads {part}: the {component} has no head {text!r}; it has {layers} "
                     f"layers of {most} heads; give LAYER.HEAD such as 1.1"
                 )
-            found[component, layer].add(head)
-            if len(found[component, layer]) == most:
+            pruned[component, layer].add(head)
+            if len(pruned[component, layer]) == most:
                 raise UserError(
                     f"--pruned-heads {part}: no head is left in {component} layer {layer}; keep one"
                 )
-    return {place: tuple(sorted(heads)) for place, heads in found.items()}
+    return {module: tuple(sorted(heads)) for module, heads in pruned.items()}
 
 
 def pruned_text(pruned: Iterable[tuple[str, int, int]]) -> str:

@@ -29,10 +29,10 @@ POOLINGS = ("mean", "queries")
 
 
 class MeanPooling(nn.Module):
-    """Mean over the real positions, of width C ``embed_dim``: sum_s x_s / S.
+    """Mean of the vectors x_s at the S real positions: sum_s x_s / S.
 
     Attributes:
-        output_dim: width of the vector, C.
+        output_dim: width of the mean, C = ``embed_dim``.
     """
 
     def __init__(self, embed_dim: int):
@@ -40,7 +40,10 @@ class MeanPooling(nn.Module):
         self.output_dim = embed_dim
 
     def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
-        """Pool sentences (B, S, C) to (B, C); padding (B, S), True = padding, alone gives 0."""
+        """Pool sentences (B, S, C) to (B, C).
+
+        ``padding_mask`` is (B, S), True = padding. A sentence of padding alone gives 0.
+        """
         real = (~padding_mask).unsqueeze(-1)  # (B, S, 1)
         total = x.masked_fill(~real, 0.0).sum(dim=1)  # (B, C)
         return total / real.sum(dim=1).clamp(min=1)
@@ -55,13 +58,14 @@ class QueryPooling(nn.Module):
     ``queries``.
 
     Attributes:
-        output_dim: width of the vector, K * C.
+        output_dim: width of the concatenated vectors, K * C.
     """
 
     def __init__(self, embed_dim: int, queries: int):
         super().__init__()
         self.output_dim = queries * embed_dim
-        # As long as layer-normalised positions: initial weights are neither uniform nor one-hot.
+        # Queries start as long as layer-normalised positions, so initial attention weights are
+        # neither uniform nor one-hot.
         self.queries = nn.Parameter(torch.randn(queries, embed_dim))  # (K, C)
 
     def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
@@ -98,12 +102,12 @@ FlatEncoderConfig = make_dataclass(
 
 @dataclass
 class ClassifierOptions:
-    """Options of pooling and classifier."""
+    """Options of the pooling and of the classifier."""
 
     pooling: str = option(
         "mean",
-        "how a sentence becomes one vector: mean (over its positions) or queries (attention of "
-        "trainable queries to them)",
+        "how a sentence becomes one vector: mean (over its positions) or queries (trainable "
+        "queries attend to its positions)",
         choices=POOLINGS,
     )
     pooling_queries: int = option(
@@ -134,7 +138,7 @@ CLASSIFIER_SHAPES = {
         "pooling_queries": 2,
         "classifier_layers": 3,
     },
-    # Section 4.2: six layers as in Base, their mean, an MLP.
+    # Li et al. 2021, section 4.2: six layers as in Base, the mean over positions, an MLP.
     "_probing": {
         **one_side("encoder", embed_dim=512, ffn_embed_dim=2048, layers=6, attention_heads=8),
         "pooling": "mean",
@@ -237,7 +241,7 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
         return torch.cat(vectors)[torch.cat(groups).argsort()]
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
-        """Return (log-)probabilities (B, classes) of what ``forward`` returned."""
+        """Return (log-)probabilities (B, classes) from the result of ``forward``."""
         scores = net_output[0].float()
         return torch.log_softmax(scores, -1) if log_probs else torch.softmax(scores, -1)
 
@@ -263,7 +267,7 @@ def split_by_length(lengths: Tensor) -> tuple[Tensor, Tensor] | None:
         lengths: (n,) whole numbers, at least 1.
 
     Returns:
-        Row numbers of the long and the short group; None if that saves a tenth or less.
+        Row numbers of the long and the short group; None if the split saves a tenth or less.
     """
     ordered, rows = lengths.sort(descending=True, stable=True)
     longer = torch.arange(1, len(rows), device=lengths.device)

@@ -80,7 +80,7 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict
         for x in (options, cfg.task)
     )
     for width in _WIDTHS:
-        # If it is not set, our models use the embedding width, but stock language models 512.
+        # If a width is not set, our models use the embedding width, but stock language models 512.
         model.setdefault(width, model["decoder_embed_dim"])
     if model.get("adaptive_softmax_cutoff"):
         # The embeddings are saved separately. If the sharing option were set, fairseq would expect

@@ -72,7 +72,7 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
         ``src_tokens`` are (B, S) token numbers, ``src_lengths`` (B,), ``prev_output_tokens`` the
         target shifted right, (B, T). ``return_all_hiddens`` keeps the output of every encoder
         layer. ``return_head_states`` names the ``HeadStates`` to return for every layer, or by
-        component. For the rest see ``DiverseDecoder.forward``.
+        component. The other arguments are those of ``DiverseDecoder.forward``.
 
         Returns:
             Logits (B, T, V) and a dict, if wanted with ``head_states``: ``{"encoder": [HeadStates,
@@ -100,7 +100,7 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
         return x, extra
 
     def set_beam_size(self, beam_size: int) -> None:
-        """Set how many beams share a source sentence; fairseq's generator calls it."""
+        """Set how many beams share a source sentence; called by fairseq's generator."""
         for layer in self.decoder.layers:
             if layer.encoder_attn is not None:
                 layer.encoder_attn.set_beam_size(beam_size)
