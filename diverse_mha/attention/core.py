@@ -51,8 +51,8 @@ def causal_bias(length: int, dtype: torch.dtype, device: torch.device) -> Tensor
 class HeadStates(NamedTuple):
     """Tensors of one attention module in one forward pass; those not wanted are None.
 
-    Nothing is detached, so a loss built on a record reaches the parameters. With B batch, H heads,
-    T queries, S keys, D = model width / H; T = S in self-attention.
+    Nothing is detached, so the gradient of a loss on these tensors reaches the parameters. B is the
+    batch size, H heads, T queries, S keys, D = model width / H; T = S in self-attention.
     """
 
     queries: Tensor | None = None  # (B, H, T, D), after projection, not scaled
@@ -126,8 +126,8 @@ class OpenHeads:
 
         Args:
             aggregation: module from concatenated head outputs (..., C) to (..., C), instead of the
-                output projection; None keeps that. If its ``sees_input`` is True, it also gets the
-                layer's input (..., C).
+                output projection; None keeps the projection. A module with ``sees_input = True``
+                also gets the layer's input, and one with ``sees_values = True`` the values.
             cascade: a ``LogitMap`` between q.k and the softmax.
             carry_logits: return the logits for the next layer.
             drophead: module that zeroes heads of (B, H, T, D) in training, just before the
@@ -162,8 +162,8 @@ class OpenHeads:
 
         Args:
             q: (B, H, T, D), not scaled.
-            k: (B / fold, H, S, D); ``fold`` neighbouring rows of queries share them.
-            v: as ``k``.
+            k: (B / fold, H, S, D); ``fold`` neighbouring rows of queries share a row of keys.
+            v: (B / fold, H, S, D).
             bias: additive mask that broadcasts to (B / fold, H, fold * T, S); see ``fold_beams``.
             causal: query t sees keys up to t; excludes ``bias``.
             dropout: probability of zeroing a weight.
@@ -221,7 +221,11 @@ class OpenHeads:
     def map_projections(
         self, k: Tensor, v: Tensor, first_values: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Apply the method to keys and values (B, H, S, D); also return the next layer's values."""
+        """Apply ``projections`` to keys and values (B, H, S, D).
+
+        Returns:
+            Keys, values, and the values of layer 1 for the next layer, or None.
+        """
         carried = None
         if self.carry_values:
             carried = v if first_values is None else first_values

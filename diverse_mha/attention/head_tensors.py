@@ -40,7 +40,7 @@ def full_precision(tensor: Tensor) -> torch.autocast:
 
 
 def real_position_weights(padding_mask: Tensor | None, like: Tensor, shape) -> Tensor:
-    """Return weights that turn a sum over positions into a mean over the real ones.
+    """Return weights that turn a sum over positions into a mean over the real positions.
 
     Args:
         padding_mask: bool, any shape, True = padding; None means no padding.

@@ -96,7 +96,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             key_padding_mask: (B, S), or (S,) without a batch; see ``attend``.
             need_weights: return the weights.
             attn_mask: (T, S) or (B * H, T, S); see ``attend``.
-            average_attn_weights: return their mean over the heads.
+            average_attn_weights: return the mean of the weights over the heads.
             is_causal: a hint that ``attn_mask`` is causal; ignored.
 
         Returns:
@@ -151,8 +151,9 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             query: (B, T, C) with ``batch_first``, else (T, B, C).
             key: (B, S, kdim), likewise.
             value: (B, S, vdim), likewise.
-            key_padding_mask: (B, S); bool with True = padding, or added to the logits.
-            attn_mask: (T, S) or (B * H, T, S); bool with True = may not attend, or added.
+            key_padding_mask: (B, S); bool with True = padding, or numbers added to the logits.
+            attn_mask: (T, S) or (B * H, T, S); bool with True = may not attend, or numbers added
+                to the logits.
             previous_logits: (B, H, T, S), the ``logits`` of the layer before, for a cascade.
             wanted: names of ``HeadStates`` to return.
 

@@ -10,7 +10,7 @@ from diverse_mha.common.options import Method, Seam, option
 
 @dataclass
 class ProjectionsOptions:
-    """Options of the seam itself."""
+    """Options of ``PROJECTIONS``, beside those of its methods."""
 
     projections_on: str | None = option(
         None,
@@ -26,7 +26,7 @@ PROJECTIONS = Seam(
 
 
 def _projected(options, place) -> None:
-    """Keep queries, keys and values as they are projected."""
+    """Leave the projected queries, keys and values unchanged."""
 
 
 PROJECTIONS.register(Method("none", "none", _projected, stock=True, head_axes={}))
@@ -35,8 +35,8 @@ PROJECTIONS.register(Method("none", "none", _projected, stock=True, head_axes={}
 class ProjectionMap(nn.Module):
     """A module between the projections and q.k.
 
-    Its results are attended to, recorded in the head states and, in decoding, cached, so each key
-    and value passes through it once. It must therefore process every position by itself.
+    Attention, the recorded head states and the cache of decoding use its results, so each key and
+    value passes through it once. The module must therefore process every position independently.
     """
 
     def queries(self, queries: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class ProjectionMap(nn.Module):
 
 @dataclass
 class LogitsOptions:
-    """Options of the seam itself."""
+    """Options of ``LOGITS``, beside those of its methods."""
 
     logits_on: str | None = option(
         None,
@@ -90,7 +90,8 @@ class LogitMap(nn.Module, ABC):
     ) -> Tensor:
         """Return the logits (B, H, T, S), before masking; they are also passed to the next layer.
 
-        A map that draws K samples returns them side by side, (B, K H, T, S); see :meth:`average`.
+        A map that draws K samples returns (B, K H, T, S), the heads of one sample after those of
+        another; see :meth:`average`.
 
         Args:
             logits: (B, H, T, S), scaled q.k of this layer, not masked.
@@ -105,7 +106,7 @@ class LogitMap(nn.Module, ABC):
         return logits
 
     def average(self, x: Tensor) -> Tensor:
-        """Average logits, or their softmax, over the samples drawn: to (B, H, T, S)."""
+        """Average logits, or their softmax, over the K samples: (B, K H, T, S) to (B, H, T, S)."""
         return x
 
     def after_softmax(self, weights: Tensor, scores: Tensor) -> Tensor:
@@ -137,9 +138,9 @@ AGGREGATION = Seam(
     "aggregation", "linear", "how the outputs of the heads become one vector", LayerOptions
 )
 """Builders return None for the output projection, or a module in its place: from concatenated head
-outputs (B, T, C) to (B, T, C). With ``sees_input = True`` it also gets the layer's input, (B, T,
-C); with ``sees_values = True``, for self-attention, the values of the queries' own positions, (B,
-H, T, D)."""
+outputs (B, T, C) to (B, T, C). A module with ``sees_input = True`` also gets the layer's input (B,
+T, C). In self-attention, a module with ``sees_values = True`` also gets the values of the queries'
+positions (B, H, T, D)."""
 
 
 def _projection(options, place) -> None:

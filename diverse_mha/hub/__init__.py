@@ -1,4 +1,4 @@
-"""Drophead and the loss terms on models of Hugging Face transformers. No fairseq.
+"""Drophead and the loss terms on models of Hugging Face transformers, without fairseq.
 
 | file | what |
 |---|---|

@@ -20,7 +20,7 @@ from transformers.masking_utils import sdpa_mask
 from diverse_mha.attention import HeadStates
 from diverse_mha.hub.states import Recorder
 
-NAME = "diverse_mha"  # of :func:`attend` in transformers' registry
+NAME = "diverse_mha"  # name of :func:`attend` in transformers' registry
 _CROSS = re.compile(r"cross_?att|encoder_attn|encdecatt", re.IGNORECASE)
 EXPLICIT = {"weights", "logits"}  # states that the fused kernel does not return
 
@@ -66,7 +66,8 @@ def attend(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, **options
         )
-    # Activation checkpointing recomputes after the batch was recorded, and must take the same path.
+    # Activation checkpointing calls this function again after the batch was recorded. It must then
+    # compute the same tensors as before.
     recorder, wanted = site.recorder, ()
     if module.training or recorder.batch is not None:
         wanted = recorder.wanted.get(site.component, ())
@@ -101,7 +102,7 @@ def attend(
 
 
 def _repeated(x: Tensor, query: Tensor) -> Tensor:
-    """Repeat grouped keys or values to the query's heads."""
+    """Repeat grouped keys or values for each of the query's heads."""
     return repeat_kv(x, query.size(1) // x.size(1))
 
 
@@ -113,7 +114,7 @@ def _logits(query: Tensor, key: Tensor, scaling: float | None) -> Tensor:
 def _additive(
     mask: Tensor | None, module: nn.Module, query: Tensor, key: Tensor, causal: bool | None
 ) -> Tensor | None:
-    """Return the additive mask of eager formulas from that of the fused kernel."""
+    """Turn a mask of the fused kernel into the additive mask that eager formulas take."""
     if mask is None:
         causal = getattr(module, "is_causal", True) if causal is None else causal
         if not causal or query.size(2) == 1:

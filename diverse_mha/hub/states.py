@@ -15,7 +15,7 @@ IGNORED = -100  # label that transformers leaves out of the loss
 
 def as_arguments(message: str) -> str:
     """Return a message with options as Python arguments: ``--hsic-on`` becomes ``hsic_on``."""
-    return re.sub(r"--([a-z][a-z-]*)", lambda found: found[1].replace("-", "_"), message)
+    return re.sub(r"--([a-z][a-z-]*)", lambda match: match[1].replace("-", "_"), message)
 
 
 class Recorder:
@@ -36,7 +36,8 @@ class Batch:
     """Head states of one batch; made by ``HeadTerms.collect``.
 
     Attributes:
-        sample_size: number of labels, or of sentences without labels; divides the batch's loss.
+        sample_size: number of labels (without labels: of sentences), by which the batch's loss is
+            divided.
     """
 
     def __init__(
@@ -78,8 +79,7 @@ class Batch:
         self._attended, self._training = True, module.training
         if self.sample_size is None:
             self.sample_size = size[0]
-        found = next((x for x in states if x is not None), None)
-        if found is None:
+        if all(x is None for x in states):
             return
         if self._differentiable and not torch.is_grad_enabled():
             raise UserError(
@@ -115,7 +115,7 @@ class Batch:
         seen = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
         padding = ~seen.any(dim=2).any(dim=1)
         padding = padding.expand(bsz, -1)
-        # Masks with and without a sliding window have the same padding: keep one tensor of it.
+        # Masks with and without a sliding window have the same padding: keep one tensor for both.
         for _, other in self._paddings:
             if other.shape == padding.shape and torch.equal(other, padding):
                 padding = other
@@ -124,7 +124,7 @@ class Batch:
 
     @property
     def measured(self) -> dict[str, Measured]:
-        """Values of the terms by logged name, computed once; empty while a schedule is at 0.
+        """Values of the terms by logged name, computed once; empty if the schedule's factor is 0.
 
         Raises:
             UserError: if no attention of the model ran, as under ``nn.DataParallel``.

@@ -155,10 +155,11 @@ class HeadTerms:
             self._recorder.batch = None
 
     def trainer(self, base: type) -> type:
-        """Return a subclass of transformers' ``Trainer``, or of one of its subclasses.
+        """Return a subclass of ``base``, which is transformers' ``Trainer`` or a subclass of it.
 
-        Its training loss is the base's plus weight * term, as in this package's criterions. It logs
-        ``loss`` without the terms, each term, and their weighted sum, ``diversity_loss``.
+        The training loss is that of ``base`` plus weight * term, as in this package's criterions.
+        The log has ``loss`` without the terms, each term, and ``diversity_loss``, the weighted sum
+        of the terms.
         """
         if not isinstance(base, type):
             raise UserError(

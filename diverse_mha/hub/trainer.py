@@ -28,8 +28,8 @@ class HeadTermsMixin:
             )
         if not self.head_terms.acts_on(self.model):
             raise UserError(
-                "HeadTerms: the trainer has another model, or the terms are closed; give both "
-                "the same model, and no model_init"
+                "HeadTerms: the trainer has another model, or the terms are closed; give Trainer "
+                "the model of HeadTerms, and no model_init"
             )
 
     def training_step(self, *args, **kwargs):
@@ -46,10 +46,10 @@ class HeadTermsMixin:
         shifted = getattr(self, "_loss_shifts_labels", False)
         step = self.state.global_step
         with self.head_terms.collect(inputs, step, shifted=shifted) as batch:
-            found = super().compute_loss(
+            result = super().compute_loss(
                 model, inputs, return_outputs, num_items_in_batch=num_items_in_batch
             )
-        loss, *outputs = found if return_outputs else (found,)
+        loss, *outputs = result if return_outputs else (result,)
         added = batch.loss()
         if torch.is_tensor(added):
             share, divisor = self._share(batch.sample_size, num_items_in_batch)
@@ -70,7 +70,7 @@ class HeadTermsMixin:
             return 1.0, steps
         if all_labels is None:
             return 1.0 / steps, 1
-        # The base multiplies its loss by this too, because processes average their gradients.
+        # The base multiplies its loss by ``processes``, because processes average gradients.
         processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
         return processes * labels / all_labels, 1
 

@@ -68,7 +68,7 @@ def alignment_error(
 ) -> tuple[float, float, float]:
     """Return alignment error rate, precision and recall over sentences (Och and Ney 2003).
 
-    With links A found, S sure and P possible (S is a subset of P)::
+    With A the links found, S the sure and P the possible links (S is a subset of P)::
 
         AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
         precision = |A & P| / |A|        recall = |A & S| / |S|
@@ -124,9 +124,9 @@ def symmetrise(forward: Links, backward: Links, method: str) -> Links:
     """Join the alignments of both directions by one of ``SYMMETRISATIONS`` (Koehn et al. 2003).
 
     ``grow-diag`` starts with the intersection. It adds links of the union that are next to a chosen
-    link, if their source word or their target word has no link yet. ``final`` then does the same
-    with the links of ``forward`` and of ``backward`` that are not next to a chosen link.
-    ``final-and`` adds them only if both of their words have no link yet.
+    link, if their source word or their target word has no link yet. ``final`` then adds links of
+    ``forward`` and ``backward`` that are not next to a chosen link, if one of their words has no
+    link yet. ``final-and`` adds such a link only if both of its words have no link yet.
 
     Args:
         forward: links with a source word for each target word, from the forward model.
@@ -154,7 +154,7 @@ def _by_target(link: tuple[int, int]) -> tuple[int, int]:
 
 
 def _unaligned(link: tuple[int, int], links: Links) -> tuple[bool, bool]:
-    """Return two values: whether the source word, and the target word, of ``link`` has no link."""
+    """Return True for the source word, and for the target word, of ``link`` if it has no link."""
     return tuple(all(link[side] != other[side] for other in links) for side in (0, 1))
 
 

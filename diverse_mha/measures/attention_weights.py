@@ -28,7 +28,7 @@ def jensen_shannon(
 ) -> Tensor:
     """Return the Jensen-Shannon divergence of all pairs of heads (Zheng et al. 2021, section 5).
 
-    For the distributions p, q of two heads at one query, with H the entropy::
+    For the distributions p, q of two heads at one query, with H(p) the entropy of p::
 
         JSD(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2
 
@@ -40,7 +40,8 @@ def jensen_shannon(
             mean over the real queries, in [0, ln 2].
 
     Returns:
-        (H, H) float64, symmetric, diagonal 0, in nats; higher = heads attend to other positions.
+        (H, H) float64, symmetric, diagonal 0, in nats; higher = heads attend to more different
+        positions.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction {reduction!r}: choose from {REDUCTIONS}")

@@ -60,7 +60,7 @@ class Moments:
     def scatter(self) -> Tensor:
         """Return the scatter matrix: (d, d) float64, symmetric.
 
-        Its entries are 0 for a coordinate that varies by no more than the rounding of its mean.
+        If a coordinate varies by no more than the rounding of its mean, its row and column are 0.
         """
         upper = self._upper.triu()
         scatter = upper + upper.triu(1).T
@@ -72,8 +72,8 @@ class Moments:
 def resolution(dtype: torch.dtype) -> float:
     """Return the relative size of rounding in vectors of a dtype.
 
-    It is 4 eps for float32 and float64, where a weighted sum over a long sentence is rounded more
-    than once.
+    The result is 4 eps for float32 and float64, because a weighted sum over a long sentence is
+    rounded more than once. For half precision it is eps.
     """
     times = 4 if dtype in (torch.float32, torch.float64) else 1
     return times * torch.finfo(dtype).eps

@@ -1,4 +1,4 @@
-"""CKA and SVCCA between responses of heads, or from their scatter matrices."""
+"""CKA and SVCCA between the outputs of heads, or from scatter matrices of the outputs."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from diverse_mha.measures.moments import Moments
 THRESHOLD = 0.99  # share of the variance that SVCCA keeps
 TOP_SHARE = 0.98  # share of the coefficients' sum, as in the code of Raghu et al.
 FEWEST = 3  # minimum number of positions; with two, CKA is always 1
-RANK_TOLERANCE = 1e-12  # relative to the largest eigenvalue; smaller ones are rounding
+RANK_TOLERANCE = 1e-12  # smaller eigenvalues, relative to the largest, are rounding errors
 
 
 class Svcca(NamedTuple):
@@ -34,14 +34,15 @@ class Svcca(NamedTuple):
 
 
 def cka(x: Tensor, y: Tensor) -> float:
-    """Return the linear centred kernel alignment of two sets of responses to the same positions.
+    """Return the linear centred kernel alignment of two sets of vectors at the same positions.
 
-    Kornblith et al. 2019; Yun et al. 2021, Eq. 3-4, with the square root that their text lacks::
+    Kornblith et al. 2019; Yun et al. 2021, Eq. 3-4, with the square root that their text lacks.
+    With the kernel matrices K = x x^T and L = y y^T, and C = I - 11^T/N::
 
         CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L))    HSIC(K, L) = tr(K C L C) / (N - 1)^2
 
     Args:
-        x: (N, d), one row a position; any floating-point dtype; computed in float64.
+        x: (N, d), one row per position; any floating-point dtype; computed in float64.
         y: (N, d'), the same positions.
 
     Returns:
@@ -54,15 +55,15 @@ def cka(x: Tensor, y: Tensor) -> float:
 
 
 def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
-    """Return the SVCCA of two sets of responses to the same positions.
+    """Return the SVCCA of two sets of vectors at the same positions.
 
     Singular vector canonical correlation analysis (Raghu et al. 2017; Yun et al. 2021, section 3)
-    centres both sets. Of each, it keeps the leading principal directions that cover ``threshold``
-    of the variance (squared singular values). The result is the canonical correlations between the
-    two kept subspaces.
+    centres both sets. It keeps k directions of x and k' directions of y: the leading principal
+    directions that cover ``threshold`` of the variance (squared singular values). The result is the
+    canonical correlations between the two kept subspaces.
 
     Args:
-        x: (N, d), one row a position; any floating-point dtype; computed in float64.
+        x: (N, d), one row per position; any floating-point dtype; computed in float64.
         y: (N, d'), the same positions.
         threshold: share of the variance to keep, in (0, 1]; 1 keeps all above rounding.
 
@@ -93,7 +94,7 @@ def check_threshold(threshold: float) -> None:
 
 
 def cka_from_scatter(xx: Tensor, xy: Tensor, yy: Tensor) -> Tensor:
-    """Return linear CKA from the blocks X^T C X, X^T C Y, Y^T C Y; further dimensions are kept."""
+    """Return linear CKA from scatter blocks X^T C X, X^T C Y, Y^T C Y, which may be batched."""
     # Scaling by powers of 2 is exact. It keeps squares of very large and small values finite.
     x_scale, y_scale = (
         (torch.frexp(block.diagonal(dim1=-2, dim2=-1).amax(-1)).exponent // 2)[..., None, None]

@@ -11,8 +11,8 @@ from diverse_mha.measures.moments import Moments
 class NormMoments:
     """Accumulates sum_t |x_t - mean|^2 |y_t - mean|^2 of every pair of heads.
 
-    The mean is only known at the end, so the sums use a fixed reference r instead. With u = x - r
-    and d = mean - r::
+    x_t and y_t are the outputs of the two heads at position t. The mean of each head is only known
+    at the end, so the sums use a fixed reference r instead. With u = x - r and d = mean - r::
 
         |x - mean|^2 = |u|^2 - 2 u.d + |d|^2
 
@@ -83,16 +83,16 @@ def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
     hsic = blocks.square().sum(dim=(2, 3)) - norms * count / (count - 2)
     hsic = hsic + torch.outer(trace, trace) / ((count - 1) * (count - 2))
     own = hsic.diagonal()
-    there = (own > 0)[:, None] & (own > 0)
+    defined = (own > 0)[:, None] & (own > 0)
     scale = own.clamp_min(torch.finfo(own.dtype).tiny).sqrt()
-    return torch.where(there, hsic / torch.outer(scale, scale), 0.0)
+    return torch.where(defined, hsic / torch.outer(scale, scale), 0.0)
 
 
 def positions_needed(biased: float, unbiased: float, count: int, most: float = 0.02) -> int:
     """Return the number of positions that reduce the bias of CKA to ``most``.
 
     For heads of effective width d and unbiased CKA u, the bias at n positions is
-    (1 - u) d / (n + d). This was measured on random heads, against :func:`unbiased_cka`.
+    (1 - u) d / (n + d). The formula was compared with :func:`unbiased_cka` on random heads.
 
     Args:
         biased: CKA with its bias, more than ``unbiased`` and less than 1.
