@@ -16,7 +16,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | same run | silently resumes with another method, seed or corpus |
 | ``batches`` | whole splits | skips the last sentences of a split |
 | | whole epochs | never trains on the longest examples |
-| | scored blocks | skips long blocks in ``fairseq-eval-lm``, and prints the rest's perplexity |
+| | scored blocks | skips long blocks in ``fairseq-eval-lm``, and scores only the others |
 | | diverse beams | fails with an IndexError for ``--diverse-beam-groups`` |
 | ``command_line`` | unknown options | prints a hundred lines of usage, "unrecognized arguments" |
 | | tasks, Ctrl-C | prints tracebacks for fairseq-validate without ``--task``, and for Ctrl-C |
@@ -32,6 +32,6 @@ fairseq-fixed 0.12.3.1 does without them:
 | ``numpy_2`` | removed names | fails with ``sample_break_mode=eos`` and ``num_batch_buckets`` |
 | ``moving_average`` | tied embeddings | averages them with the third power of ``--ema-decay`` |
 | ``speed`` | ``fused_adam`` | copies half-precision tensors one by one: a thousand launches |
-| | cuDNN's attention | uses it, which takes part of a second for every new shape |
+| | cuDNN's attention | uses it, although it takes part of a second for every new shape |
 | | oneDNN's cache | lets it grow to a gigabyte in bfloat16 training on a CPU |
 """

@@ -2,9 +2,10 @@
 
 With torch 2.6 or later, fairseq-fixed 0.12.3.1 cannot read its own checkpoints (``WeightsUnpickler
 error: Unsupported global``), and a broken file ends in a traceback. fairseq evaluates a
-checkpoint's options as Python; here, ``eval`` in its modules is replaced by a parser of literals.
-It writes in place, so a killed run or a full disk leaves a broken checkpoint. At the end of an
-epoch it skips the checkpoint of ``--save-interval-updates`` (facebookresearch/fairseq#2230).
+checkpoint's options as Python; here, ``eval`` in fairseq's modules is replaced by a parser of
+literals. fairseq writes in place, so a killed run or a full disk leaves a broken checkpoint. At the
+end of an epoch, fairseq skips the checkpoint of ``--save-interval-updates``
+(facebookresearch/fairseq#2230).
 """
 
 import argparse
@@ -73,8 +74,8 @@ BUILDING_ERRORS = (
 #: Path of the checkpoint that is being loaded, and the options that the caller overrides. They are
 #: set during one call. They cannot be arguments, because fairseq's loading functions call
 #: _upgrade_state_dict, build_model and build_bpe, which are patched here, without the path. The
-#: options must be checked before _upgrade_state_dict composes them with Hydra. A separate check
-#: before loading would read the file twice, and it might change in between.
+#: checkpoint's options must be checked before _upgrade_state_dict composes them with Hydra. A
+#: separate check before loading would read the file twice, and the file might change in between.
 _reading: ContextVar[tuple[str, frozenset]] = ContextVar("reading", default=("", frozenset()))
 
 
@@ -235,7 +236,7 @@ def checkpoint_error(path: str, error: Exception) -> UserError:
         return UserError(f"{path}: {kind}: {first}; give a checkpoint that fairseq-train wrote")
     return UserError(
         f"{path}: truncated, no checkpoint, or contains more than tensors and plain values; "
-        f"refused ({kind}); give another, such as an earlier one of the run"
+        f"refused ({kind}); give another checkpoint, such as an earlier one of the run"
     )
 
 
@@ -312,7 +313,7 @@ def refusals_named(path: str):
     except (OSError, RuntimeError) as error:
         refused = error if isinstance(error, OSError) else error.__context__
         if isinstance(refused, SystemExit | KeyboardInterrupt):
-            raise refused from None  # torch's writer has replaced it by an error of its own
+            raise refused from None  # torch's writer has raised another error in its place
         if not isinstance(refused, OSError):
             raise
         named = OSError(refused.errno, refused.strerror, path)

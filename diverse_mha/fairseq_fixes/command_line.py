@@ -35,46 +35,46 @@ from diverse_mha.fairseq_fixes.patch import patch
 @patch(options, "parse_args_and_arch")
 def explain_unknown_options(parse, parser, input_args=None, *args, **kwargs):
     """Report an unrecognized option, with the criterion, architecture or task that has it."""
-    words, error = sys.argv[1:] if input_args is None else input_args, parser.error
+    arguments, error = sys.argv[1:] if input_args is None else input_args, parser.error
 
     def explained(message: str) -> None:
         if "unrecognized arguments" in message:
             for word in message.split():
                 if word.startswith("--") and word[2:]:
-                    explain(word.partition("=")[0], words, parser.get_default)
+                    explain(word.partition("=")[0], arguments, parser.get_default)
         error(message)
 
     parser.error = explained
     return parse(parser, input_args, *args, **kwargs)
 
 
-def explain(option: str, words: Sequence[str], default=lambda name: None) -> None:
+def explain(option: str, arguments: Sequence[str], default=lambda name: None) -> None:
     """Raise an error if the option belongs to a criterion, architecture or task not chosen."""
     for choice in _registries():
         dest = choice[2:].replace("-", "_")
-        chosen = str(_value(words, choice) or default(dest) or "none")
+        chosen = str(_value(arguments, choice) or default(dest) or "none")
         names = having(option[2:].replace("-", "_"), choice, chosen)
         if names:
-            given = f"{option} {_value(words, option) or ''}".rstrip()
+            given = f"{option} {_value(arguments, option) or ''}".rstrip()
             raise UserError(
                 f"{given}: {choice} {chosen} has no such option; give {choice} {' or '.join(names)}"
             )
 
 
 def having(name: str, choice: str, chosen: str) -> list[str]:
-    """Return up to three values of ``choice``, such as ``--criterion``, that have an option.
+    """Return up to three values of ``choice``, such as ``--criterion``, with an option ``name``.
 
-    They are ordered by similarity to the ``chosen`` value.
+    The values are ordered by similarity to the ``chosen`` value.
     """
     registry = _registries()[choice]
     names = [n for n, kind in registry.items() if name in getattr(kind, "__dataclass_fields__", {})]
     ours = [n for n in names if not registry[n].__module__.startswith("fairseq.")] or names
-    alike = [n for n in ours if ("_lm" in n) == ("_lm" in chosen)] or ours
-    return difflib.get_close_matches(chosen, alike, 3) or alike[:1]
+    same_kind = [n for n in ours if ("_lm" in n) == ("_lm" in chosen)] or ours
+    return difflib.get_close_matches(chosen, same_kind, 3) or same_kind[:1]
 
 
 def _registries() -> dict[str, dict]:
-    """Return option that chooses a class, such as ``--criterion`` -> name -> dataclass."""
+    """Return option -> name -> dataclass, for options such as ``--criterion``."""
     others = {flag(name): entry["dataclass_registry"] for name, entry in REGISTRIES.items()}
     return {
         "--criterion": others.pop("--criterion"),
@@ -84,10 +84,10 @@ def _registries() -> dict[str, dict]:
     }
 
 
-def _value(words: Sequence[str], option: str) -> str | None:
+def _value(arguments: Sequence[str], option: str) -> str | None:
     """Return the last value given to an option."""
     value = None
-    for word, following in pairwise([*map(str, words), ""]):
+    for word, following in pairwise([*map(str, arguments), ""]):
         name, equals, behind = word.partition("=")
         if name in (option, "-a" if option == "--arch" else option):
             value = behind if equals else None if following.startswith("--") else following
@@ -171,7 +171,7 @@ def is_hydra_train() -> bool:
     return name in sys.modules or getattr(spec, "name", None) == name
 
 
-if is_hydra_train():  # has parsed its command line before it imports the plugin
+if is_hydra_train():  # fairseq-hydra-train parses its options before it imports the plugin
     sys.excepthook = report_uncaught
 
 

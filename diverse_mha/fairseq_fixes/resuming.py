@@ -71,7 +71,7 @@ def resume_position(cfg):
 
 
 def stop_if_done(trainer, path: str, state: dict | None, epochs) -> bool:
-    """Return True if a training has made all its updates or epochs; make it skip further ones."""
+    """Return True if a training has made all its updates or epochs; then make it skip the rest."""
     wanted = trainer.cfg.optimization
     if 0 < wanted.max_update <= trainer.get_num_updates():
         done = f"all {wanted.max_update:,} updates"
@@ -106,8 +106,8 @@ def check_start(
     file names of a sharded model.
 
     Returns:
-        (option, path) of the checkpoint. The option is None and the path that of the run's last
-        checkpoint if this checkpoint or none is loaded.
+        The option that names the checkpoint to load, and the checkpoint's path. If the run's last
+        checkpoint is loaded, or none, the option is None and the path is that of the last one.
     """
     exists, last = PathManager.exists, os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
@@ -139,8 +139,8 @@ def _part(name: str, suffix: str) -> str:
     return name.replace(".pt", f"{suffix}.pt")
 
 
-#: Options that define a run, in addition to those of methods and architecture -> fairseq's options
-#: with which a user confirms a change.
+#: Option that defines a run -> fairseq's options with which a user confirms a change. The options
+#: of methods and architecture define a run, too.
 DEFINE_A_RUN = {
     ("common", "seed"): (),
     ("task", "data"): ("reset_dataloader",),
@@ -230,7 +230,7 @@ def check_same_run(
                 + (
                     f"to continue that run with the new value, add {cure}"
                     if fits
-                    else f"to start from its weights there, {FINETUNE} {path}"
+                    else f"to start there from these weights, {FINETUNE} {path}"
                 )
             )
     before, after = saved.get("criterion") or {}, now["criterion"]
@@ -372,7 +372,7 @@ def check_and_load(load, cfg, trainer, **passed):
         ):
             loaded = load(cfg, trainer, **passed)
     except Exception as error:
-        # If options have changed, they are the cause: report them instead.
+        # Changed options are the likely cause of the error: report them instead.
         check_pruned_heads(path, read.get("cfg"), trainer.cfg)
         compare_runs(trainer, option, path, read, fits=False)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):

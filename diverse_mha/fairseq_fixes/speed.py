@@ -1,10 +1,10 @@
 """Speed and memory patches: half-precision copies, cuDNN's attention, oneDNN's cache.
 
-With ``--bf16`` and ``fused_adam``, fairseq-fixed 0.12.3.1 copies and clears tensors one by one.
-These are a thousand kernel launches a step for Transformer Base, and keep the CPU busy for as long
-as the forward pass (docs/performance.md). fairseq's batches have hundreds of shapes. cuDNN's
-attention takes part of a second for each new shape, and oneDNN's cache of them grows to a gigabyte
-in bfloat16 on a CPU.
+With ``--bf16`` and ``fused_adam``, fairseq-fixed 0.12.3.1 copies and clears tensors one by one. For
+Transformer Base, a step then launches a thousand kernels, which keeps the CPU busy for as long as
+the forward pass (docs/performance.md). fairseq's batches have hundreds of shapes. cuDNN's attention
+takes part of a second for each new shape, and oneDNN's cache of shapes grows to a gigabyte in
+bfloat16 on a CPU.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Writes ``status.json``: updates, epochs, end, divergence and best score of a training.
 
-fairseq-fixed 0.12.3.1 only writes them to its log, as text.
+fairseq-fixed 0.12.3.1 writes these values only to its log, as text.
 """
 
 import sys
@@ -38,8 +38,8 @@ def record_divergence(trainer) -> None:
 def record_ends() -> None:
     """Patch fairseq's ``train``, which trains an epoch, to record the end of a training.
 
-    It cannot be patched on import: its module is ``__main__`` in ``python -m fairseq_cli.train``,
-    and fairseq-hydra-train loads it after the plugin.
+    ``train`` cannot be patched on import. Its module is ``__main__`` in ``python -m
+    fairseq_cli.train``, and fairseq-hydra-train loads the module after the plugin.
     """
     for name in ("fairseq_cli.train", "__main__"):
         module = sys.modules.get(name)

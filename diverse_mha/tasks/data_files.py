@@ -50,12 +50,12 @@ def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
 def check_form(folder: str | Path, form: str | None) -> None:
     """Raise an error if ``--dataset-impl`` is not the format of a folder's files."""
     files = (path for place in str(folder).split(os.pathsep) for path in Path(place).glob("*.idx"))
-    found = {infer_dataset_impl(str(path.with_suffix(""))) for path in files} - {None}
-    found |= {"lazy"} if "cached" in found else set()
+    formats = {infer_dataset_impl(str(path.with_suffix(""))) for path in files} - {None}
+    formats |= {"lazy"} if "cached" in formats else set()
     given = form and not str(form).startswith("${")  # "${...}": not resolved by OmegaConf
-    if given and found and str(form) not in found:
+    if given and formats and str(form) not in formats:
         raise UserError(
-            f"--dataset-impl {form}: the files of {folder} are {' or '.join(sorted(found))}; "
+            f"--dataset-impl {form}: the files of {folder} are {' or '.join(sorted(formats))}; "
             "leave it out"
         )
 

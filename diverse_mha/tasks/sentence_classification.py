@@ -216,7 +216,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         return dataset
 
     def _numbers(self, name: str, split: str, count: int, combine: bool) -> np.ndarray:
-        """Return the numbers, from 0, of a field that has one word for each example."""
+        """Return the number, from 0, of each example's word in the folder ``label`` or a group."""
         special = self.dictionary.nspecial
         items = self._load(name, split, combine)
         words = [items[i].tolist() for i in range(len(items))]

@@ -35,7 +35,7 @@ class ExactResume(HalfPrecisionState):
             dictionaries = ", ".join(sorted(path.name for path in folder.glob("dict*.txt")))
             if Path(error.filename).name in ("dict.False.txt", "dict.True.txt"):
                 raise UserError(
-                    "a language in the recipe is no or another word that YAML reads as True or "
+                    "a language in the recipe is a word such as no, which YAML reads as True or "
                     'False; quote it: "no"'
                 ) from error
             # The languages come from the checkpoint's options if a checkpoint is loaded.
@@ -86,7 +86,7 @@ class ExactTranslationTask(ExactResume, TranslationTask):
 
 @dataclass
 class ExactLanguageModelingConfig(LanguageModelingConfig):
-    """Options of ``exact_language_modeling``: the stock ones, and exact resume."""
+    """Options of ``exact_language_modeling``: those of ``language_modeling``, and exact resume."""
 
     rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
 

@@ -135,7 +135,7 @@ def test_changed_run_needs_confirmation(group, options, named, tmp_path):
     with pytest.raises(UserError, match=named):
         check_same_run(path, *changed(tmp_path, group, options), OWN)
     with pytest.raises(
-        UserError, match="another --save-dir, or, to start from its weights there, --fi"
+        UserError, match="another --save-dir, or, to start there from these weights, --fi"
     ):
         check_same_run(path, *changed(tmp_path, group, options), OWN, fits=False)
     if group in MEANT:
