@@ -1,4 +1,4 @@
-"""Our drop-in replacement of ``torch.nn.MultiheadAttention`` against torch's."""
+"""Our drop-in replacement of ``torch.nn.MultiheadAttention`` against torch's module."""
 
 import io
 
@@ -64,9 +64,9 @@ def test_outputs_and_gradients_equal_torchs(options, masks, weights):
     results = []
     for module in modules:
         xs = inputs(batch_first, **options)
-        output, found = module(*xs, **call)
+        output, returned = module(*xs, **call)
         gradients = torch.autograd.grad(output.cos().sum(), [*xs, *module.parameters()])
-        results.append((output, found, *gradients))
+        results.append((output, returned, *gradients))
     torch.testing.assert_close(*results, rtol=1e-9, atol=1e-12)
 
 
@@ -81,7 +81,9 @@ def test_state_dicts_are_interchangeable_with_torchs(options):
     for module in (ours, stock):
         torch.manual_seed(2)
         module._reset_parameters()
-    assert all(torch.equal(start[name], other[name]) for name in start), "also after a reset"
+    assert all(torch.equal(start[name], other[name]) for name in start), (
+        "a reset with the same seed gives the same values"
+    )
     for p in stock.parameters():
         nn.init.normal_(p)
     ours.load_state_dict(stock.state_dict(), strict=True)
@@ -130,10 +132,10 @@ def test_torchs_encoder_layer_calls_our_attention_at_evaluation(seam):
     original = ours.attend
     ours.attend = lambda *args, **options: called.append(1) or original(*args, **options)
     with torch.no_grad():
-        found = layer(x)
+        result = layer(x)
     assert called
     if seam != "aggregation":
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(result, expected)
 
 
 @pytest.mark.parametrize("wanted", ["outputs", ("output",)])
@@ -183,13 +185,14 @@ def test_two_layers_return_states_and_pass_logits_on():
 
 
 def test_the_last_layer_uses_passed_logits_at_evaluation():
-    """The last layer passes no logits on, so it once skipped its cascade at evaluation."""
+    """A layer that passes no logits on must still apply its cascade."""
     module = MultiheadAttention(C, H, batch_first=True, cascade=build_cascade("residual", H)).eval()
     x = inputs()[0].float()
     previous = torch.randn(B, H, T, T, generator=torch.Generator().manual_seed(4))
     with torch.no_grad():
-        asked = module.attend(x, x, x, previous_logits=previous, wanted=("weights",)).output
-        torch.testing.assert_close(module.attend(x, x, x, previous_logits=previous).output, asked)
+        expected = module.attend(x, x, x, previous_logits=previous, wanted=("weights",)).output
+        result = module.attend(x, x, x, previous_logits=previous).output
+        torch.testing.assert_close(result, expected)
 
 
 def test_a_cascade_does_not_treat_a_soft_bias_as_a_mask():
@@ -199,7 +202,7 @@ def test_a_cascade_does_not_treat_a_soft_bias_as_a_mask():
     assert soft.states.logits.count_nonzero() == B * H * T * T
 
 
-def test_two_masks_of_all_keys_give_finite_outputs_in_half_precision():
+def test_two_masks_that_hide_all_keys_give_finite_outputs_in_half_precision():
     module = MultiheadAttention(C, H, batch_first=True).half()
     x = torch.randn(B, T, C).half()
     nothing = torch.ones(T, T, dtype=torch.bool)
@@ -227,7 +230,7 @@ def test_plain_attention_can_be_traced_and_saved():
     torch.testing.assert_close(traced(x, x, x)[0], module(x, x, x)[0])
 
 
-def test_error_messages_contain_the_invalid_values():
+def test_invalid_arguments_are_reported():
     with pytest.raises(ValueError, match="num_heads 3 does not divide embed_dim 16"):
         MultiheadAttention(16, 3)
     with pytest.raises(ValueError, match="is_causal=True is only a hint about attn_mask"):

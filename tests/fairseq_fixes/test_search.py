@@ -7,7 +7,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from tests.toy import build_ours, toy_batch
 
 
-def test_diverse_beam_search_accepts_any_batch_size():
+def test_sentence_numbers_do_not_change_diverse_beam_search():
     model, batch = build_ours(), toy_batch(source_lengths=(5, 3, 4, 9))
     model.eval()
     words = model.decoder.dictionary

@@ -26,6 +26,6 @@ def value_and_grad(function, x, *args, **kwargs):
 
 def assert_same(function, oracle, x, *args, **kwargs):
     """Assert equal values and gradients of two functions."""
-    found = value_and_grad(function, x, *args, **kwargs)
+    result = value_and_grad(function, x, *args, **kwargs)
     expected = value_and_grad(oracle, x, *args, **kwargs)
-    torch.testing.assert_close(found, expected, **EXACT)
+    torch.testing.assert_close(result, expected, **EXACT)

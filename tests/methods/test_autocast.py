@@ -56,7 +56,7 @@ def test_terms_compute_no_product_under_autocast(term):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("term", [hsic, srip])
-def test_terms_of_products_are_computed_in_float32(term, dtype):
+def test_hsic_and_srip_are_computed_in_float32(term, dtype):
     x = vectors().to(dtype)
     expected, expected_grad = value_and_grad(term, x.double())
     with torch.autocast("cpu", torch.bfloat16):

@@ -16,7 +16,7 @@ def literal(x, mask=None):
 
 @pytest.mark.parametrize("num_heads", [2, 3, 5])
 @pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3]])
-def test_value_and_gradient_equal_the_kernel_matrices(num_heads, lengths):
+def test_value_and_gradient_equal_the_kernel_matrix_reference(num_heads, lengths):
     mask = None if lengths is None else padding(lengths)
     assert_same(cka, literal, 0.5 + vectors(num_heads=num_heads), mask)
 
@@ -55,6 +55,7 @@ def test_half_precision_is_computed_in_float32(dtype):
 
 
 def test_constant_heads_have_cka_0_and_finite_gradients():
+    """One head, one position, no position and zeros alone give 0 without a gradient."""
     x = vectors(num_heads=3)
     x[:, 0] = 0.7
     value, grad = value_and_grad(cka, x)
@@ -68,7 +69,7 @@ def test_constant_heads_have_cka_0_and_finite_gradients():
 
 @pytest.mark.parametrize("positions", [32, 128, 512, 2048])
 def test_cka_of_independent_heads_is_high_with_few_positions(positions):
-    """It is about 1 / (1 + N / D) for N positions and D dimensions, as ``cka`` documents."""
+    """CKA is about 1 / (1 + N / D) for N positions and D dimensions, as ``cka`` documents."""
     generator = torch.Generator().manual_seed(positions)
     x = torch.randn(1, 8, positions, 32, generator=generator)
     assert float(cka(x)) == pytest.approx(1 / (1 + positions / 32), rel=0.05)

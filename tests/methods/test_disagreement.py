@@ -28,7 +28,7 @@ def attention(bsz=3, num_heads=4, tgt_len=5, src_len=6, key_padding_mask=None, s
 
 
 def of_heads(*lengths):
-    """Return a decorator: numbers of heads and lengths; 16 heads only with the last lengths."""
+    """Return a decorator that sets num_heads and lengths; 16 heads have only the last lengths."""
     pairs = [(heads, some) for heads in (1, 2, 8) for some in lengths]
     return pytest.mark.parametrize("num_heads, lengths", [*pairs, (16, lengths[-1])])
 
@@ -99,7 +99,7 @@ def test_forms_of_the_position_term_equal_the_double_sum(form, reduction):
         position_disagreement, reference.position_disagreement, weights, *masks,
         reduction=reduction, form=form,
     )  # fmt: skip
-    assert_same(  # weights that do not come from a mask
+    assert_same(  # weights that are not 0 at padded keys
         position_disagreement, reference.position_disagreement, attention(), *masks,
         reduction=reduction, form=form,
     )  # fmt: skip
@@ -120,7 +120,7 @@ def test_the_scale_of_heads_does_not_change_a_centred_term():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("length", [3, 5, 7, 8192])
 def test_rounding_errors_of_centring_count_as_zero(length, dtype):
-    """The mean of equal vectors differs from them by rounding."""
+    """The computed mean of equal vectors differs from the vectors by rounding."""
     x = vectors(bsz=1, length=1, dtype=dtype).expand(2, -1, length, -1)
     value, grad = value_and_grad(subspace_disagreement, x, form=("centred",))
     assert value == 0 and not grad.any()
@@ -166,7 +166,7 @@ def test_scores_use_the_right_mask_and_reduction_for_each_term():
 # Numerics.
 
 
-def test_all_padding_gives_zero_per_sentence():
+def test_padding_alone_gives_zero_with_reduction_sentence():
     mask = torch.ones(3, 5, dtype=torch.bool)
     value, grad = value_and_grad(position_disagreement, attention(), mask, reduction="sentence")
     assert value.item() == 0.0 and not grad.any()

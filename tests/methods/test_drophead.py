@@ -46,7 +46,7 @@ def test_a_mask_is_shared_by_a_batch_a_sentence_or_a_token(mask, draws, scale):
 
 
 def test_heads_are_dropped_independently_at_the_rate():
-    """Of 3,200 heads, shares of dropped heads and pairs are within 5 standard deviations."""
+    """The shares of dropped heads and of dropped pairs are within 5 standard deviations."""
     x = heads()
     zero = (drop_heads(x, RATE) == 0).all(dim=3).all(dim=2).double()  # (B, H)
     assert abs(zero.mean() - RATE) < 5 * (RATE * (1 - RATE) / zero.numel()) ** 0.5
@@ -119,6 +119,7 @@ def test_impossible_rates_are_refused(build, rate):
 
 @pytest.mark.parametrize("option", [{"drophead_mask": "batch"}, {"drophead_scale": "none"}])
 def test_a_mask_or_scale_without_a_rate_is_refused(option):
+    """With a rate, every attention module gets the option."""
     with pytest.raises(ValueError, match="has no effect with --drophead 0; give a rate above 0"):
         build_ours(**option)
     with pytest.raises(ValueError, match="mask is 'word'; expected one of"):

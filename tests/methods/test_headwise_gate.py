@@ -16,7 +16,7 @@ def gated(**options):
     return build_ours(aggregation="headwise-gate", **EVERYWHERE, **options)
 
 
-def slow(module, heads, layer_input) -> torch.Tensor:
+def slow(module, heads, layer_input) -> list[float]:
     """Return the output of Qiu et al. 2025 for one position. Vectors are lists of C numbers."""
     size = len(heads) // H
     scaled = []
@@ -56,7 +56,7 @@ def test_gradients_pass_gradcheck():
     assert torch.autograd.gradcheck(call, [x.detach().requires_grad_() for x in given])
 
 
-def test_open_gates_equal_plain_attention_from_its_checkpoint():
+def test_gates_of_one_half_and_doubled_weights_equal_plain_attention():
     plain, ours = build_ours().double().eval(), gated().double().eval()
     missing = ours.load_state_dict(plain.state_dict(), strict=False)
     assert len(missing.missing_keys) == 6 and not missing.unexpected_keys

@@ -15,7 +15,7 @@ def literal(x, mask=None, **options):
 @pytest.mark.parametrize("normalization", ["mean", "trace"])
 @pytest.mark.parametrize("num_heads", [2, 8])
 @pytest.mark.parametrize("lengths", [None, [5, 2, 1], [5, 0, 3], [2, 0, 0]])
-def test_value_and_gradient_equal_the_traces(lengths, num_heads, normalization):
+def test_value_and_gradient_equal_the_trace_formula(lengths, num_heads, normalization):
     mask = None if lengths is None else padding(lengths)
     x = vectors(num_heads=num_heads)
     assert_same(hsic, literal, x, mask, normalization=normalization)
@@ -23,7 +23,7 @@ def test_value_and_gradient_equal_the_traces(lengths, num_heads, normalization):
 
 def test_given_positions_select_the_samples():
     x = vectors()
-    positions = torch.tensor([7, 0, 14, 3])  # (sentence, place): (1,2), (0,0), (2,4), (0,3)
+    positions = torch.tensor([7, 0, 14, 3])  # (sentence, index): (1,2), (0,0), (2,4), (0,3)
     mask = torch.ones(3, 5, dtype=torch.bool)
     mask[[1, 0, 2, 0], [2, 0, 4, 3]] = False
     picked = value_and_grad(lambda y: hsic(y, positions=positions), x)
@@ -31,16 +31,13 @@ def test_given_positions_select_the_samples():
     torch.testing.assert_close(picked, masked, **EXACT)
 
 
-# Values computed by hand.
+# Several samples, and values of 0.
 
 
 @pytest.mark.parametrize("count", [3, 14])
 @pytest.mark.parametrize("normalization", ["mean", "trace"])
 def test_several_samples_give_the_mean_of_their_values(normalization, count):
-    """HSIC uses kernel matrices if there are fewer positions than dimensions.
-
-    Otherwise it uses products of the heads' features.
-    """
+    """With 3 positions, HSIC uses kernel matrices; with 14, products of the heads' features."""
     x = torch.cat([vectors(seed=seed) for seed in range(4)])
     samples = torch.randperm(x.size(0) * x.size(2))[: 4 * count].view(4, count)
     options = {"normalization": normalization}
@@ -49,8 +46,8 @@ def test_several_samples_give_the_mean_of_their_values(normalization, count):
         return sum(hsic(y, positions=sample, **options) for sample in samples) / 4
 
     expected = value_and_grad(one_by_one, x)
-    found = value_and_grad(lambda y: hsic(y, positions=samples, **options), x)
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    result = value_and_grad(lambda y: hsic(y, positions=samples, **options), x)
+    torch.testing.assert_close(result, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("normalization", ["mean", "trace"])
@@ -89,14 +86,14 @@ def test_drawn_samples_are_real_distinct_and_from_the_default_generator():
 
 
 @pytest.mark.parametrize("training,samples", [(False, 4), (True, 8), (True, 100)])
-def test_nothing_is_drawn_in_validation_or_when_all_are_taken(training, samples):
+def test_no_random_number_is_drawn_in_validation_or_for_all_positions(training, samples):
     mask = padding([5, 2, 1])
     state = torch.get_rng_state()
     positions = sample_positions(mask, (3, 5), samples, training=training)
     assert torch.equal(torch.get_rng_state(), state)
     real = [0, 1, 2, 3, 4, 5, 6, 10]
-    # Ordered by their place in the sentence, the real positions are 0 5 10, 1 6, 2, 3, 4. Every
-    # second one is taken.
+    # Ordered by index in the sentence, the real positions are 0 5 10, 1 6, 2, 3, 4. Every second
+    # position is taken.
     assert positions.tolist() == (real if samples >= 8 else [0, 10, 6, 3])
 
 
@@ -106,7 +103,7 @@ def test_without_a_mask_every_position_is_real():
 
 
 def test_validation_samples_cover_all_positions_of_sentences():
-    """In the order of sentences, every 8th of 64 x 8 positions is the first of a sentence."""
+    """In the order of sentences, every 8th of 64 x 8 positions would be a sentence's first."""
     positions = sample_positions(None, (64, 8), 64, training=False)
     assert torch.bincount(positions % 8).tolist() == [8] * 8
     assert len(set((positions // 8).tolist())) == 8

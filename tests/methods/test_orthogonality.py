@@ -48,7 +48,7 @@ def test_default_power_method_slightly_underestimates_the_norm():
 
 
 def test_eigenvalues_of_opposite_sign_and_equal_size_do_not_cancel():
-    """Two heads of norm 1 with cosine c: W = [[0, c], [c, 0]], eigenvalues c and -c."""
+    """For two heads of norm 1 with cosine c, W = [[0, c], [c, 0]] has eigenvalues c and -c."""
     c = 0.6
     x = torch.tensor([[1.0, 0.0], [c, (1 - c * c) ** 0.5]]).double()[None, :, None, :]
     for method in ("exact", "power"):
@@ -65,9 +65,9 @@ def test_orthonormal_heads_give_zero(method):
 
 @pytest.mark.parametrize("method", ["exact", "power"])
 def test_repeated_eigenvalues_have_a_gradient(method):
-    """Orthogonal heads of norm 2 have all singular values 3; the gradient 2 (V u) u^T has norm 4.
+    """For orthogonal heads of norm 2, all eigenvalues of W are 3.
 
-    u is any unit vector.
+    The gradient 2 (V u) u^T has norm 4 for any unit vector u.
     """
     x = 2 * torch.eye(4, 6, dtype=torch.float64)[None, :, None, :]
     value, grad = value_and_grad(lambda y: srip(y, method=method), x)
@@ -78,7 +78,7 @@ def test_repeated_eigenvalues_have_a_gradient(method):
 @pytest.mark.parametrize("shared", [1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("num_heads", [2, 4, 8])
 def test_heads_that_share_a_component_have_the_exact_gradient(num_heads, shared):
-    """The power method has converged, so rounding must not change its gradient."""
+    """Here the power method converges, and rounding must not spoil its gradient."""
     x = vectors(num_heads=num_heads, length=64, seed=1).float()
     x = x + shared * vectors(num_heads=1, length=64, seed=2).float()
     _, exact = value_and_grad(lambda y: srip(y, method="exact"), x)
@@ -87,7 +87,7 @@ def test_heads_that_share_a_component_have_the_exact_gradient(num_heads, shared)
 
 
 def test_many_positions_take_several_calls_for_eigenvalues(monkeypatch):
-    """A GPU's library limits the number of matrices."""
+    """On a GPU, cuSOLVER limits the number of matrices in a call."""
     x, mask = vectors(), padding([5, 2, 1])
     expected = value_and_grad(srip, x, mask, method="exact")
     sizes, eigh = [], torch.linalg.eigh
@@ -113,7 +113,7 @@ def test_impossible_arguments_are_refused(message):
 
 
 @pytest.mark.parametrize("iterations, cosines", [(2, (0.88, 0.80)), (8, (0.97, 0.93))])
-def test_the_gradient_has_the_documented_error(iterations, cosines):
+def test_power_and_exact_gradients_have_the_documented_cosine(iterations, cosines):
     for num_heads, expected in zip((8, 16), cosines, strict=True):
         x = vectors(bsz=60, num_heads=num_heads, length=50, head_dim=64)
         exact = value_and_grad(lambda x: srip(x, method="exact"), x)[1].flatten()

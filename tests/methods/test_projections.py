@@ -50,7 +50,7 @@ def assert_equal(result, expected, leaves):
 
 
 def by_cell(function, *shape):
-    """Return a tensor whose cells are the values of a function of their indices."""
+    """Return a tensor with the value of ``function`` at the indices of each cell."""
     cells = [
         function(*(int(i) for i in index))
         for index in torch.cartesian_prod(*map(torch.arange, shape))
@@ -116,7 +116,7 @@ def test_a_sink_is_a_further_key_without_a_value(masked):
     assert_equal(weights @ v, beside.softmax(-1)[..., :T] @ v, [q, k, v, seam.logit])
 
 
-def test_exclusive_outputs_are_orthogonal_to_their_own_value():
+def test_exclusive_attention_equals_its_equation():
     y, v, _ = states()
     module = moved(Exclusive(H * D, H))
     merged = y.transpose(1, 2).flatten(2)

@@ -64,7 +64,7 @@ def test_talking_heads_equal_the_equations_number_by_number():
         q, k, v = (y[b].tolist() for y in (states.queries, states.keys, states.values))
         expected = torch.tensor(slow(q, k, v, masked, *maps), dtype=torch.float64)
         torch.testing.assert_close(states.outputs[b], expected, rtol=1e-9, atol=1e-12)
-    # Recorded weights are those before the second map, so they are distributions.
+    # Recorded weights are those before the second map, so their rows sum to 1.
     torch.testing.assert_close(states.weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64))
 
 

@@ -238,7 +238,7 @@ def test_error_messages_contain_the_invalid_values():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_bfloat16_uses_the_faster_path_with_the_same_outputs(monkeypatch, causal):
+def test_matrix_products_in_bfloat16_equal_the_fused_kernel(monkeypatch, causal):
     torch.manual_seed(1)
     attention = DiverseAttention(32, 4, self_attention=True).to(torch.bfloat16).eval()
     x = torch.randn(2, 7, 32).to(torch.bfloat16)

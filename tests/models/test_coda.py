@@ -171,7 +171,7 @@ def test_options_of_the_cascade_without_effect_are_refused(options, said):
 
 @pytest.mark.parametrize("on", [None, "cross", "decoder"])
 @pytest.mark.parametrize("kind", ["residual", "mlp"])
-def test_the_mean_cascade_decodes_step_by_step(kind, on):
+def test_mean_cascade_step_by_step_equals_the_full_pass(kind, on):
     options = {"logits": kind, "cascade_form": "mean", "logits_on": on, "decoder_layers": 4}
     model = build_ours("transformer_coda", attention_noise=0.0, **options).double().eval()
     batch = toy_batch(target_lengths=(5, 5, 5))

@@ -74,7 +74,7 @@ def test_parameters_outputs_and_gradients_equal_stock(variant):
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-6)
 
 
-def test_named_shapes_exist_and_ptb_is_that_of_the_paper():
+def test_named_shapes_exist_and_ptb_has_the_shape_of_the_paper():
     for family in ("disagree", "routing", "coda"):
         for suffix in ("", "_tiny", "_ptb", "_wiki103"):
             name = f"transformer_lm_{family}{suffix}"

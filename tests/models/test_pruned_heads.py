@@ -128,7 +128,7 @@ def test_the_pruned_heads_option_round_trips():
     assert gone == GONE
 
 
-def test_a_recipe_accepts_the_option():
+def test_a_recipe_accepts_pruned_heads():
     config = recipe("demo", f"++model.pruned_heads='{OPTION}'")
     assert config.model.pruned_heads == OPTION
 
@@ -173,7 +173,7 @@ def test_impossible_heads_are_refused(options, message):
         lm.build(pruned_heads="cross 1.1")
 
 
-def test_methods_in_other_modules_are_allowed():
+def test_heads_may_be_pruned_if_the_tying_method_is_in_other_modules():
     build_ours(pruned_heads="encoder 1.1", logits="talking-heads", logits_on="cross")
     options = {"aggregation": "em-routing", "aggregation_encoder_layers": "1"}
     build_ours(pruned_heads="encoder 2.1", **options)

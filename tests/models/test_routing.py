@@ -33,7 +33,7 @@ def count_parameters(arch, **options) -> int:
 
 @pytest.mark.parametrize("row", TABLES)
 @pytest.mark.parametrize("kind", ["em-routing", "simple-routing"])
-def test_parameters_of_tables_3_and_4(kind, row):
+def test_parameter_counts_agree_with_tables_3_and_4(kind, row):
     layers, modules = TABLES[row]
     options = {f"aggregation_{component}_layers": value for component, value in layers.items()}
     base = count_parameters("transformer_disagree_wmt_en_de")
@@ -41,7 +41,7 @@ def test_parameters_of_tables_3_and_4(kind, row):
     assert routed - base == modules * 2_101_248  # the paper: "+2.1M"
 
 
-def test_parameters_of_big_with_two_layers():
+def test_routing_in_two_layers_of_big_adds_33_million_parameters():
     added = count_parameters("transformer_routing_wmt_en_de_big") - count_parameters(
         "transformer_disagree_wmt_en_de_big"
     )
@@ -84,7 +84,7 @@ def test_routing_has_the_given_layers_and_options():
     assert module.post_norm is not None and module.pre_norm is None
 
 
-def test_dropout_of_routing_is_that_of_the_feed_forward_block():
+def test_routing_has_the_dropout_of_the_feed_forward_block():
     model = build_ours(
         aggregation="em-routing", aggregation_encoder_layers="1", relu_dropout=0.3
     )  # older name of --activation-dropout

@@ -26,7 +26,7 @@ SEAMS = {
 
 
 @pytest.mark.parametrize("suffix", ["", "_tiny", "_logic", "_probing"])
-def test_every_shape_of_the_encoder_has_a_classifier(suffix):
+def test_every_shape_is_registered_without_decoder_options(suffix):
     name = "sentence_classifier" + suffix
     assert issubclass(ARCH_MODEL_REGISTRY[name], SentenceClassifier)
     options = {f for f in vars(MODEL_DATACLASS_REGISTRY[name]()) if f.startswith("decoder_")}

@@ -166,7 +166,7 @@ def test_masks_are_finite_under_autocast_in_float16():
     assert len(masks) == 6 and all(mask.isfinite().all() for mask in masks)
 
 
-def test_a_decoder_without_cross_attention_works():
+def test_a_decoder_without_cross_attention_has_no_cross_heads():
     model = build_ours(no_cross_attention=True).eval()
     batch = toy_batch()
     _, extra = model(**batch["net_input"], return_head_states=("outputs",))

@@ -127,7 +127,7 @@ def test_missing_modules_are_accepted_only_in_a_warm_start():
         load(build_ours("transformer_coda"), other, warm=False)
 
 
-def test_a_model_without_cascade_does_not_load_one_with_it():
+def test_a_model_without_cascade_refuses_a_checkpoint_with_one():
     with pytest.raises(UserError, match="18 unknown .*cascade"):
         load(build_ours(), copy(build_ours("transformer_coda")))
 

@@ -32,7 +32,7 @@ def test_missing_language_is_reported(tmp_path):
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config, from_checkpoint=True)
     config.source_lang = "False"  # fairseq-hydra-train reads ``no`` as False
-    with pytest.raises(ValueError, match='a language in the recipe is a word such as no, which .* quote it: "no"'):
+    with pytest.raises(ValueError, match='recipe is a word such as no, which .* quote it: "no"'):
         TASK_REGISTRY["exact_translation"].setup_task(config)
 
 

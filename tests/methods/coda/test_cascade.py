@@ -66,7 +66,7 @@ def gradients(result, inputs, seed=3):
 @pytest.mark.parametrize("network_input", INPUTS)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", SHAPES, ids=shape_id)
-def test_network_equals_the_paper(shape, mask, network_input):
+def test_network_cascade_equals_the_reference_of_zheng2021(shape, mask, network_input):
     logits, previous = logits_of(shape)
     masked = mask_of(mask, shape)
     cascade = cascade_of("mlp", shape[1], hidden_ratio=2, network_input=network_input)
@@ -82,7 +82,7 @@ def test_network_equals_the_paper(shape, mask, network_input):
 @pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("kind", CASCADES)
-def test_every_kind_equals_the_paper(kind, mask, first):
+def test_every_kind_of_cascade_equals_the_reference_of_zheng2021(kind, mask, first):
     shape = SHAPES[0]
     logits, previous = logits_of(shape)
     previous = None if first else previous
@@ -165,7 +165,7 @@ def test_values_of_masked_cells_have_no_effect(kind, garbage):
 
 @pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
 @pytest.mark.parametrize("kind", CASCADES)
-def test_noise_has_mean_zero_and_its_standard_deviation(kind, first):
+def test_noise_has_mean_zero_and_the_given_standard_deviation(kind, first):
     """Standard errors for n = 80,000 draws are 0.7 / sqrt(n) and 0.7 / sqrt(2 n); 5 are allowed."""
     logits, previous = logits_of((2, 4, 100, 100))
     previous = None if first else previous
@@ -194,7 +194,7 @@ def test_noise_does_not_change_the_gradient(kind):
 @pytest.mark.parametrize("mask", ["none", "padding"])
 @pytest.mark.parametrize("kind", CASCADES)
 def test_weights_are_averaged_over_samples_of_the_whole_cascade(kind, mask):
-    """A twin computes each sample of two layers separately, with the same noise."""
+    """The expected weights come from separate chains of two layers, with the same noise."""
     shape, count = (2, 3, 4, 5), 4
     masked = mask_of(mask, shape)
     first, second = (x.detach() for x in logits_of(shape))
@@ -259,7 +259,8 @@ def test_empty_input_gives_empty_output(kind, shape):
 def test_half_precision_is_as_exact_as_plain_torch(dtype, autocast, monkeypatch):
     """Errors against float64 exceed those of plain torch by less than half of eps.
 
-    Rounding can change the sign of a hidden value and with it the slope, in plain torch, too.
+    Rounding can change the sign of a hidden value, and so the slope of LeakyReLU, in plain torch
+    too.
     """
     shape = (2, 4, 7, 9)
     # Each chunk has one (query, key) pair. Sums over chunks must be rounded only once.
@@ -318,18 +319,18 @@ def test_only_the_input_of_the_network_is_saved_for_the_backward_pass():
 @pytest.mark.parametrize("mask", ["none", "both"])
 @pytest.mark.parametrize("kind", ["residual", "mlp"])
 def test_cascade_form_mean_equals_the_mean_of_stored_contributions(kind, mask):
-    """A twin stores the contribution of every layer and averages them."""
+    """The expected logits use stored contributions of all layers before, and their mean."""
     shape, masked = SHAPES[0], mask_of(mask, SHAPES[0])
     own = logits_of(shape, count=4)
     layers = [
         cascade_of(kind, shape[1], seed=number, hidden_ratio=2, mean_over=number)
         for number in range(1, 4)
     ]
-    handed, results = own[0], []
+    carried, results = own[0], []
     contributions, expected = [own[0]], []
     for logits, cascade in zip(own[1:], layers, strict=True):
-        result = cascade(logits, handed, masked)
-        handed = cascade.carry(result, handed)
+        result = cascade(logits, carried, masked)
+        carried = cascade.carry(result, carried)
         results.append(result)
         mean = sum(contributions) / len(contributions)
         pairs = [(x.weight, x.bias) for x in cascade.network.layers] if kind == "mlp" else []

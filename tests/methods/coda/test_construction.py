@@ -7,7 +7,7 @@ from diverse_mha.methods.coda import CASCADES, build_cascade
 from tests.methods.coda.test_cascade import logits_of
 
 
-def test_the_network_is_that_of_the_released_code():
+def test_default_network_has_the_layers_of_the_released_code():
     network = build_cascade("mlp", 4).network
     shapes = [tuple(layer.weight.shape) for layer in network.layers]
     assert shapes == [(16, 4), (16, 16), (4, 16)]
@@ -20,7 +20,7 @@ def test_the_network_is_that_of_the_released_code():
         assert 0.8 * bound < float(layer.weight.detach().abs().max()) <= bound
 
 
-def test_no_cascade_is_built_and_no_random_number_drawn_without_need():
+def test_none_without_noise_builds_no_cascade_and_draws_no_random_number():
     torch.manual_seed(0)
     state = torch.get_rng_state()
     assert build_cascade("none", 4) is None

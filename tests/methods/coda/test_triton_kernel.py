@@ -64,20 +64,21 @@ def example(heads, bsz, tgt, src, dtype=torch.float64):
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_values_and_gradients_equal_plain_torch(tiles, shape, mask, dtype):
-    """The test has no bfloat16, which Triton's interpreter cannot multiply."""
+    """bfloat16 is not tested, because Triton's interpreter cannot multiply it."""
     heads, bsz, tgt, src = SHAPES[shape]
     module, parameters, (logits, previous, along) = example(*SHAPES[shape], dtype)
     masked = MASKS[mask](bsz, tgt, src)
     leaves = [x.clone().requires_grad_() for x in (logits, previous, *parameters)]
     out = tiles.TiledNetwork.apply(leaves[0], leaves[1], masked, 0.0, *leaves[2:])
     assert out.dtype == dtype
-    found = [out, *torch.autograd.grad(out, leaves, along)]
+    results = [out, *torch.autograd.grad(out, leaves, along)]
     exact = [x.double().requires_grad_() for x in (logits, previous)]
-    straight = module(*exact, masked)
+    plain = module(*exact, masked)
     leaves = [*exact, *module.network.flat_parameters()]
-    wanted = [straight, *torch.autograd.grad(straight, leaves, along.double())]
+    expected = [plain, *torch.autograd.grad(plain, leaves, along.double())]
     tolerance = {torch.float32: 1e-5, torch.float16: 5e-3}[dtype]
-    for name, a, b in zip(["out", "logits", "previous", *range(6)], found, wanted, strict=True):
+    names = ["out", "logits", "previous", *range(6)]
+    for name, a, b in zip(names, results, expected, strict=True):
         assert distance([a], [b]) < tolerance, name
     if masked is not None:
         assert not out.masked_select(masked.expand_as(out)).any()
@@ -95,7 +96,7 @@ def test_programs_with_several_tiles_sum_their_gradients(tiles, monkeypatch):
     assert distance(*results) < 1e-6
 
 
-def test_noise_and_strides_give_the_values_of_the_chunked_network(tiles):
+def test_the_kernel_equals_the_chunked_network_with_noise_and_strides(tiles):
     module, parameters, (logits, previous, _) = example(4, 2, 5, 7, torch.float32)
     logits = logits.transpose(2, 3).contiguous().transpose(2, 3)
     results = []
@@ -112,10 +113,10 @@ def test_the_kernel_runs_on_the_device_of_its_tensors(tiles, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_of", lambda x: guarded.append(x.shape) or guard(x))
     logits.requires_grad_()
     tiles.TiledNetwork.apply(logits, previous, None, 0.0, *parameters).backward(along)
-    assert guarded == [logits.shape] * 2, "forward and backward"
+    assert guarded == [logits.shape] * 2, "both passes select the device of the logits"
 
 
-def test_the_kernel_is_used_if_its_values_are_right(tiles, caplog):
+def test_the_kernel_is_used_if_it_agrees_with_the_chunked_network(tiles, caplog):
     module, parameters, (logits, previous, _) = example(4, 2, 5, 7, torch.float32)
     state = torch.get_rng_state()
     assert network_function(logits, None, parameters) is tiles.TiledNetwork
@@ -126,7 +127,7 @@ def test_the_kernel_is_used_if_its_values_are_right(tiles, caplog):
 
 
 def test_the_kernel_is_checked_with_gradients_in_inference_mode_too():
-    """A check without gradients would decide for later trainings, too."""
+    """The check's result is cached, so it also decides for later trainings."""
     given = 4, 16, torch.float32, torch.device("cpu")
     tried = backend._try(ChunkedNetwork, *given)
     with torch.inference_mode():
@@ -138,8 +139,8 @@ def test_a_kernel_with_wrong_values_is_not_used(tiles, monkeypatch, caplog):
     _, parameters, (logits, _, _) = example(4, 2, 5, 7, torch.float32)
     for _ in range(2):
         assert network_function(logits, None, parameters) is ChunkedNetwork
-    (said,) = caplog.messages
-    assert "is not used" in said and "relative error" in said
+    (message,) = caplog.messages
+    assert "is not used" in message and "relative error" in message
 
 
 def test_without_triton_the_network_runs_in_chunks(monkeypatch, caplog):
@@ -152,8 +153,8 @@ def test_without_triton_the_network_runs_in_chunks(monkeypatch, caplog):
     backend._is_right.cache_clear()
 
 
-def test_options_without_a_kernel_run_in_chunks(monkeypatch):
-    monkeypatch.setattr(backend, "_is_right", lambda *args: pytest.fail("not to be tried"))
+def test_networks_that_the_kernel_does_not_support_run_in_chunks(monkeypatch):
+    monkeypatch.setattr(backend, "_is_right", lambda *args: pytest.fail("the kernel is tried"))
     cases = {
         "float64": example(4, 2, 5, 7)[1:],
         "heads": example(17, 1, 2, 3, torch.float32)[1:],

@@ -19,7 +19,7 @@ from tests.methods.routing.test_routing_algorithms import EXACT, ORACLES, value_
 
 
 def test_float32_on_the_cpu_uses_the_kernel(monkeypatch):
-    """The test counts calls of the kernel."""
+    """Votes in float64, and capsules of two dimensions, are routed without the kernel."""
     calls = []
     forward = cpp_kernel.KernelRouting.forward
     monkeypatch.setattr(
@@ -57,9 +57,9 @@ def fresh_library():
 
 
 @pytest.mark.integration
-def test_the_kernel_is_built_once_and_cached(monkeypatch, tmp_path, fresh_library):
+def test_the_kernel_is_built_once_for_each_compiler_and_flags(monkeypatch, tmp_path, fresh_library):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(cpp_kernel, "FLAGS", cpp_kernel.FLAGS.replace("-O3", "-O0"))  # is faster
+    monkeypatch.setattr(cpp_kernel, "FLAGS", cpp_kernel.FLAGS.replace("-O3", "-O0"))  # fast build
     first = cpp_kernel.build()
     assert [first] == list((tmp_path / "diverse_mha").iterdir())
     built = first.stat().st_mtime_ns
@@ -78,7 +78,7 @@ def test_the_kernel_is_built_once_and_cached(monkeypatch, tmp_path, fresh_librar
         ('g++ "-O2', "No closing quotation"),
     ],
 )
-def test_without_a_compiler_torch_is_used_with_one_warning(
+def test_without_a_working_compiler_torch_is_used_with_one_warning(
     compiler, reason, monkeypatch, tmp_path, caplog, fresh_library
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -122,7 +122,7 @@ def test_if_torch_compile_fails_plain_torch_is_used_with_one_warning(monkeypatch
 
 
 def test_out_of_memory_is_not_a_failure_of_the_compiler(monkeypatch, caplog):
-    """The next batch is compiled as usual."""
+    """Compilation is not marked as failed, so the next batch is compiled as usual."""
 
     def full(*variant):
         raise torch.OutOfMemoryError("no memory")
@@ -138,7 +138,7 @@ def test_out_of_memory_is_not_a_failure_of_the_compiler(monkeypatch, caplog):
 @pytest.mark.integration
 @pytest.mark.parametrize("routing", ORACLES)
 def test_compiled_routing_equals_the_algorithm(routing, monkeypatch):
-    """The last chunk is full, padded, or too short for padding."""
+    """16, 28 and 35 tokens leave a last chunk that is full, padded, or too short for padding."""
     monkeypatch.setattr(backend, "CPU_CHUNK", 16 * 4 * 6)
     for tokens in (16, 28, 35):
         votes = votes_of((tokens, 4, 6, 1))
@@ -148,7 +148,7 @@ def test_compiled_routing_equals_the_algorithm(routing, monkeypatch):
     assert not backend._failed
 
 
-def test_a_cache_folder_that_others_may_write_to_is_not_trusted(monkeypatch, tmp_path):
+def test_a_cache_folder_that_others_may_write_to_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "diverse_mha").mkdir()
     (tmp_path / "diverse_mha").chmod(0o777)
@@ -166,7 +166,7 @@ def forward_and_backward(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["kernel", "chunked"])
 def test_fused_routing_keeps_only_the_votes_for_the_backward_pass(form):
-    """Plain routing keeps more than ten tensors of that size."""
+    """Plain routing keeps more than ten tensors as large as the votes."""
     votes = torch.randn(64, 8, 32, 1, requires_grad=True)
     kept = {}
 
@@ -182,7 +182,7 @@ def test_fused_routing_keeps_only_the_votes_for_the_backward_pass(form):
 @pytest.mark.system
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_fused_routing_needs_less_memory():
-    """Peak memory with 64 MiB of votes is compared with that of plain autograd."""
+    """With 64 MiB of votes, peak memory is at most 60 % of that of plain autograd."""
     plain, fused = (
         peak_memory(forward_and_backward, form, device=torch.device("cpu"), threads=1)
         for form in ("plain", "chunked")

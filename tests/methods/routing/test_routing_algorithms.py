@@ -126,9 +126,9 @@ def test_kernel_is_exact_if_heads_nearly_agree(shared, apart):
 
 
 def test_kernel_is_exact_if_agreement_weights_underflow():
-    """Every head votes 120 for capsule 0, so all others have C below exp(-87), 0 in float32.
+    """All heads vote about 120 for capsule 0; other capsules have C below exp(-87), 0 in float32.
 
-    Their shares, C over the sum of C, are still defined.
+    The shares of these capsules, C over the sum of C, are still defined.
     """
     votes = votes_of((5, 4, 33, 1), torch.float32)
     votes[:, :, 0] += 120.0
@@ -140,9 +140,9 @@ def test_kernel_is_exact_if_agreement_weights_underflow():
 
 
 def test_kernel_is_exact_if_a_capsule_gets_no_mass():
-    """The variance of capsule 0 is so large that its activation and every C are 0.
+    """The variance of capsule 0 is so large that its activation and all its C are 0.
 
-    After the next M-step its activation is logistic(0) = 1/2.
+    After the next M-step, the activation of capsule 0 is logistic(0) = 1/2.
     """
     votes = votes_of((5, 16, 2, 1), torch.float32)
     votes[:, :, 0] *= 1e4
@@ -208,7 +208,7 @@ def test_half_precision_is_routed_in_float32(dtype, variant):
         torch.testing.assert_close(grad, expected_grad.to(dtype))
 
 
-# Refusals.
+# Invalid arguments.
 
 
 @pytest.mark.parametrize("routing", ORACLES)

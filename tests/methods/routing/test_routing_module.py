@@ -32,7 +32,7 @@ def test_parameter_count_depends_on_norms_but_not_on_capsules():
     assert added_by(512, 8, pre_norm=True, post_norm=True) == base + 4 * 512
 
 
-def test_initial_votes_of_a_head_are_those_of_a_separate_layer():
+def test_initial_vote_weights_of_a_head_are_those_of_a_separate_layer():
     """Xavier uniform of C -> C has bounds sqrt(6 / (C + C)) for any number of heads."""
     module = RoutingAggregation(32, 8)
     bound = math.sqrt(6 / (32 + 32))
@@ -45,7 +45,7 @@ def test_initial_votes_of_a_head_are_those_of_a_separate_layer():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("norms", [False, True])
 def test_forward_equals_the_equations(kind, capsules, norms):
-    """The expected value uses Eq. 8 and 9 for each head and capsule, then the slow algorithm."""
+    """The expected result has votes by Eq. 8 and 9, routed by the slow reference algorithm."""
     embed_dim, num_heads = 8, 2
     module = RoutingAggregation(
         embed_dim, num_heads, kind=kind, capsules=capsules, pre_norm=norms, post_norm=norms
@@ -79,7 +79,7 @@ def test_options_of_the_authors_code_take_effect(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bfloat16_and_autocast_are_near_float32(kind):
-    """The result is in bfloat16, too."""
+    """The dtype of the results is bfloat16."""
     torch.manual_seed(0)
     module = RoutingAggregation(16, 4, kind=kind)
     x = torch.randn(6, 16)
