@@ -40,9 +40,9 @@ REFUSED = [
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_plain_values_are_evaluated_as_by_eval(text):
-    found = evaluate_option(text)
-    assert found == eval(text.strip())  # the reference; all texts are listed above
-    assert type(found) is type(eval(text.strip()))
+    value = evaluate_option(text)
+    assert value == eval(text.strip())  # safe: all texts are listed above
+    assert type(value) is type(eval(text.strip()))
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:30])

@@ -14,8 +14,8 @@ def test_infinite_gradients_end_a_training_in_one_line(arch, data, tmp_path):  #
     done = train(data, tmp_path, *diverging, check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr and "StopIteration" not in done.stderr
-    said = done.stderr.strip().splitlines()[-1]
-    assert said.startswith("error: update ") and "lower the learning rate" in said
+    message = done.stderr.strip().splitlines()[-1]
+    assert message.startswith("error: update ") and "lower the learning rate" in message
     log = done.stdout + done.stderr
     assert "detected in output of " in log and "NaN or Inf in " in log
     assert "tensor([" not in log, "gradients are not printed"

@@ -1,4 +1,4 @@
-"""Safe loading, and other patches that fairseq needs with current torch."""
+"""Patches of fairseq: loading and saving, batches, training log, refused settings."""
 
 import argparse
 import importlib
@@ -220,7 +220,7 @@ def test_best_score_is_reset_between_trainings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("updates", "epochs", "said"),
+    ("updates", "epochs", "message"),
     [
         (201, 0, "to train: 101 updates, 2.0 epochs of 50 updates"),
         (0, 4, "to train: 100 updates, 2.0 epochs of 50 updates"),
@@ -231,7 +231,7 @@ def test_best_score_is_reset_between_trainings(tmp_path):
         (0, 2, "has all 2 epochs: nothing is left to train"),
     ],
 )
-def test_remaining_updates_are_logged_and_not_exceeded(updates, epochs, said, tmp_path, caplog):
+def test_remaining_updates_are_logged_and_not_exceeded(updates, epochs, message, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     config, trainer = training(tmp_path)
     (tmp_path / "checkpoint_last.pt").touch()
@@ -240,8 +240,9 @@ def test_remaining_updates_are_logged_and_not_exceeded(updates, epochs, said, tm
     wanted = trainer.cfg.optimization
     wanted.max_update, wanted.max_epoch = updates, epochs
     checkpoint_utils.load_checkpoint(config, trainer)
-    assert (wanted.max_epoch == -1) == ("nothing" in said), "no training loop is started"
-    assert [said in line for line in caplog.messages].count(True) == 1
+    ended = "nothing is left to train" in message
+    assert (wanted.max_epoch == -1) == ended, "max_epoch = -1 skips the training loop"
+    assert [message in line for line in caplog.messages].count(True) == 1
 
 
 @pytest.mark.parametrize(
@@ -267,9 +268,9 @@ def test_the_time_left_is_logged_after_5_and_100_updates(
         trainer.get_num_updates.return_value = update
         trainer.train_step([])
     assert step.call_count == 119 and trainer.train_step is step
-    told = [line for line in caplog.messages if "left" in line]
+    logged = [line for line in caplog.messages if "left" in line]
     text = "2.00 s an update: about {} left for {} update{}"
-    assert told == [text.format(*one, "" if one[1] == "1" else "s") for one in expected]
+    assert logged == [text.format(*one, "" if one[1] == "1" else "s") for one in expected]
 
 
 @pytest.mark.parametrize(("before", "warned"), [(1, True), (2, False), (None, False)])
@@ -286,13 +287,13 @@ def test_batch_of_an_update_and_its_change_are_logged(before, warned, caplog):
         )
 
     log.say_batch(options(2), 1, before and options(before))
-    said = ["an update takes up to 8,192 tokens (2 processes, update_freq 2)"]
+    messages = ["an update takes up to 8,192 tokens (2 processes, update_freq 2)"]
     if warned:
-        said.append(
+        messages.append(
             "until now, an update took up to 4,096 tokens (1 process, update_freq 2); "
             "the learning rate is not adapted"
         )
-    assert caplog.messages == said
+    assert caplog.messages == messages
 
 
 def test_fp16_without_a_gpu_is_refused_before_writing(monkeypatch):
@@ -316,7 +317,7 @@ def test_resumed_run_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
 
     trainer.load_checkpoint.side_effect = load
     compared = []
-    monkeypatch.setattr(resuming, "check_same_run", lambda *words: compared.append(words[:3]) or [])
+    monkeypatch.setattr(resuming, "check_same_run", lambda *args: compared.append(args[:3]) or [])
     checkpoint_utils.load_checkpoint(config, trainer)
     assert compared == [(last, saved, trainer.cfg)]
     read[0] = "another.pt"  # read by another program, such as an evaluation
@@ -325,8 +326,7 @@ def test_resumed_run_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
 
 
 def test_validation_parses_its_options_without_a_task(monkeypatch):
-    words = ["fairseq-validate", "bin", "--path", "a.pt"]
-    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(sys, "argv", ["fairseq-validate", "bin", "--path", "a.pt"])
     parsed = options.parse_args_and_arch(options.get_validation_parser())
     assert (parsed.task, parsed.data) == ("translation", "bin")
     given = options.parse_args_and_arch(options.get_validation_parser(), suppress_defaults=True)
@@ -343,12 +343,12 @@ def test_validation_parses_its_options_without_a_task(monkeypatch):
     ],
 )
 def test_model_on_another_task_is_refused(arch, task, wanted):
-    words = ["bin", "--arch", arch, "--task", task]
+    args = ["bin", "--arch", arch, "--task", task]
     message = f"^--arch {arch}: does not go with --task {task}; give --task {wanted}$"
     with pytest.raises(ValueError, match=message):
-        options.parse_args_and_arch(options.get_training_parser(task), words)
-    words = ["bin", "--arch", arch, "--task", wanted]
-    assert options.parse_args_and_arch(options.get_training_parser(wanted), words).task == wanted
+        options.parse_args_and_arch(options.get_training_parser(task), args)
+    args = ["bin", "--arch", arch, "--task", wanted]
+    assert options.parse_args_and_arch(options.get_training_parser(wanted), args).task == wanted
 
 
 @pytest.mark.parametrize("kept", [False, True])

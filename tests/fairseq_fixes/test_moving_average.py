@@ -17,10 +17,10 @@ def test_tied_weights_decay_once(exact, dtype):
     for parameter in model.parameters():
         parameter.data.add_(1.0)
     average.step(model)
-    found = average.get_model().state_dict()
-    assert found.keys() == before.keys() == model.state_dict().keys()
+    after = average.get_model().state_dict()
+    assert after.keys() == before.keys() == model.state_dict().keys()
     for name, value in model.state_dict().items():
         if name.endswith("version"):
             continue
         expected = 0.5 * before[name].float() + 0.5 * value.float()
-        torch.testing.assert_close(found[name].float(), expected, rtol=1e-2, atol=1e-2, msg=name)
+        torch.testing.assert_close(after[name].float(), expected, rtol=1e-2, atol=1e-2, msg=name)

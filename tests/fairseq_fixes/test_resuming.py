@@ -39,8 +39,8 @@ def saved(processes, batches, cfg=True):
         epoch = iterator.next_epoch_itr()
         read += [next(epoch).item() for _ in range(batches)]
     options = {"distributed_training": {"distributed_world_size": processes}}
-    place = iterator.state_dict()
-    return {"cfg": options if cfg else None, "extra_state": {"train_iterator": place}}, read
+    position = iterator.state_dict()
+    return {"cfg": options if cfg else None, "extra_state": {"train_iterator": position}}, read
 
 
 def config(processes, update_freq, **more):
@@ -67,12 +67,12 @@ def test_resume_with_other_process_count_keeps_the_position(before, batches, now
 
 
 def test_resumed_update_starts_at_its_first_batch(caplog):
-    """If not, the last update of an epoch may have no batches, and fairseq fails."""
+    """Otherwise, the last update of an epoch may have no batch, and fairseq fails."""
     caplog.set_level(logging.INFO)
     state, read = saved(2, 5)
     assert sorted(set(read + rest(state, 1, [7, 4]))) == list(range(24))
     assert len(rest(state, 1, [7, 4])) == 17 and len(rest(state, 1, [4, 7])) == 16
-    assert len(rest(saved(1, 3)[0], 1, [2])) == 22, "an update starts at an even batch"
+    assert len(rest(saved(1, 3)[0], 1, [2])) == 22, "training resumes after 2 batches, not 3"
     assert caplog.messages[0] == (
         "processes: 2 in the checkpoint, now 1; each continues after 7 batches of the epoch, not 5"
     )
@@ -88,14 +88,14 @@ def test_other_batches_are_refused_within_an_epoch():
     state, _ = saved(2, 5)
     state["cfg"]["dataset"] = {"max_tokens": 60, "batch_size": None}
     note_processes(state)
-    place = state["extra_state"]["train_iterator"]
-    begun = "changed within an epoch; give --max-tokens 60, or --reset-dataloader$"
+    position = state["extra_state"]["train_iterator"]
+    cure = "changed within an epoch; give --max-tokens 60, or --reset-dataloader$"
     for now, message in (
         (60, None),
-        (70, f"^--max-tokens 70: {begun}"),
-        (None, f"^no --max-tokens: {begun}"),
+        (70, f"^--max-tokens 70: {cure}"),
+        (None, f"^no --max-tokens: {cure}"),
     ):
         cfg = config(2, [1], dataset=SimpleNamespace(max_tokens=now, batch_size=None))
         expected = pytest.raises(ValueError, match=message) if message else nullcontext()
         with resume_position(cfg), expected:
-            iterators(2)[0].load_state_dict(copy.deepcopy(place))
+            iterators(2)[0].load_state_dict(copy.deepcopy(position))

@@ -102,13 +102,14 @@ WARNED = [
     ("optimization", {"max_update": 200}, "max_update 100, now 200"),
     ("common", {"bf16": False}, "bf16 True, now False"),
 ]
-MEANT = {
+#: Group -> option that confirms a change in the group.
+CONFIRMS = {
     "criterion": "reset_optimizer",
     "optimizer": "reset_optimizer",
     "optimization": "reset_lr_scheduler",
     "task": "reset_dataloader",
 }
-ALIKE = {
+HARMLESS = {
     "common": {"log_interval": 10, "user_dir": "b"},
     "model": {"_name": "transformer_disagree_small"},
     "task": {"source_lang": "de"},
@@ -121,11 +122,11 @@ def changed(tmp_path, group, options, checkpoint=()):
     """Return the saved options of a run, and changed options with which it is resumed."""
     now = RUN | {group: RUN[group] | dict(options)}
     now["checkpoint"] = now["checkpoint"] | dict(checkpoint)
-    found = []
+    both = []
     for run in (RUN, now):
         data = {"DATA": tmp_path / "data", "OTHER": tmp_path / "other"}[run["task"]["data"]]
-        found.append(run | {"task": run["task"] | {"data": str(data)}})
-    return found
+        both.append(run | {"task": run["task"] | {"data": str(data)}})
+    return both
 
 
 @pytest.mark.parametrize(("group", "options", "named"), OTHERS)
@@ -138,17 +139,17 @@ def test_changed_run_needs_confirmation(group, options, named, tmp_path):
         UserError, match="another --save-dir, or, to start there from these weights, --fi"
     ):
         check_same_run(path, *changed(tmp_path, group, options), OWN, fits=False)
-    if group in MEANT:
-        meant = changed(tmp_path, group, options, {MEANT[group]: True})
-        (found,) = check_same_run(path, *meant, OWN)
-        assert found[:2] == (group, next(iter(options)))
+    if group in CONFIRMS:
+        confirmed = changed(tmp_path, group, options, {CONFIRMS[group]: True})
+        (change,) = check_same_run(path, *confirmed, OWN)
+        assert change[:2] == (group, next(iter(options)))
 
 
 @pytest.mark.parametrize(("group", "options", "text"), WARNED)
 def test_other_changes_are_permitted(group, options, text, tmp_path):
     (tmp_path / "data").mkdir()
-    (found,) = check_same_run("run/a.pt", *changed(tmp_path, group, options), OWN)
-    assert str(found) == text
+    (change,) = check_same_run("run/a.pt", *changed(tmp_path, group, options), OWN)
+    assert str(change) == text
 
 
 def test_moved_data_is_accepted(tmp_path):
@@ -156,9 +157,9 @@ def test_moved_data_is_accepted(tmp_path):
     assert [change.name for change in check_same_run("run/a.pt", saved, now, OWN)] == ["data"]
 
 
-@pytest.mark.parametrize("group", ALIKE)
+@pytest.mark.parametrize("group", HARMLESS)
 def test_harmless_changes_are_not_logged(group, tmp_path):
-    assert not list(changes(*changed(tmp_path, group, ALIKE[group])))
+    assert not list(changes(*changed(tmp_path, group, HARMLESS[group])))
 
 
 def test_permitted_changes_are_logged_in_one_line(tmp_path, caplog):

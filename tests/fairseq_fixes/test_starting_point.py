@@ -62,14 +62,14 @@ def test_missing_checkpoint_to_start_from_is_refused(case, folder):
         return
     _, path = check_start("run", **options, suffix=suffix)
     checkpoint_utils.load_checkpoint(config, trainer)  # calls check_start, too
-    assert trainer.load_checkpoint.call_args.args[0] == path, "fairseq opens this path"
+    assert trainer.load_checkpoint.call_args.args[0] == path, "fairseq opens the checked path"
     assert (folder / path).exists() == (case not in ("nothing-given", "last-of-a-part"))
 
 
 def test_plugin_options_count_as_method_options(monkeypatch):
     """A plugin registers after our modules are imported."""
-    for registry, which in ((TERMS, criterion()), (AGGREGATION, build_ours())):
+    for registry, owner in ((TERMS, criterion()), (AGGREGATION, build_ours())):
         options = make_dataclass("Options", [("mine_start", float, option(1.0, "of mine"))])
-        before = which.method_options
+        before = owner.method_options
         monkeypatch.setitem(registry._methods, "mine", Method("mine", "mine", list, options))
-        assert set(which.method_options) == {*before, "mine_start"} != set(before)
+        assert set(owner.method_options) == {*before, "mine_start"} != set(before)

@@ -41,7 +41,7 @@ def test_a_start_and_a_checkpoint_are_recorded(run, tmp_path):
     assert json.loads((tmp_path / "status.json").read_text()) == content
     trainer.get_num_updates.return_value = 9
     checkpoint_utils.load_checkpoint(config, trainer)
-    assert read_status(tmp_path).finished, "the resumed run has all updates"
+    assert read_status(tmp_path).finished, "a resumed run with all updates is finished"
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_the_end_is_recorded(run, tmp_path, stopped, updates, hours, max_epoch, 
         lambda *_: ([1.0], stopped), trainer.cfg, trainer, None, epochs
     )
     assert result == ([1.0], stopped)
-    found = read_status(tmp_path)
-    assert (found.updates, found.finished, found.diverged) == (updates, finished, False)
+    written = read_status(tmp_path)
+    assert (written.updates, written.finished, written.diverged) == (updates, finished, False)
 
 
 def test_the_smallest_learning_rate_ends_a_training(run, tmp_path):

@@ -1,4 +1,4 @@
-"""Checkpoints of updates at the end of an epoch."""
+"""Checkpoints of ``--save-interval-updates``, also at the end of an epoch."""
 
 from unittest import mock
 
@@ -43,8 +43,8 @@ def test_every_save_interval_has_a_checkpoint(tmp_path, options, kept):
     trainer.save_checkpoint.side_effect = write
     for update in range(5, 35, 5):
         save(cfg, trainer, (update + 9) // 10, update, ends=update % 10 == 0)
-    found = {int(path.stem.split("_")[2]) for path in tmp_path.glob("checkpoint_*_*.pt")}
-    assert found == set(kept)
+    updates = {int(path.stem.split("_")[2]) for path in tmp_path.glob("checkpoint_*_*.pt")}
+    assert updates == set(kept)
     if len(kept) > 1:
         assert len(newest_checkpoints(tmp_path, len(kept), "update")) == len(kept)
     for count in [len(kept) + 1] if kept else []:

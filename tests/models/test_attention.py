@@ -50,11 +50,11 @@ def run(module, query, key, *, need="none", padding=None, causal=False, **option
             masks = {"bias": torch.minimum(bias, padding_bias(padding, query.dtype))}
         wanted = ("weights",) * (need != "none")
         key = None if key is None else key.transpose(0, 1)
-        found = module(query.transpose(0, 1), key, wanted=wanted, **masks, **options)
-        weights = found.states.weights
+        attended = module(query.transpose(0, 1), key, wanted=wanted, **masks, **options)
+        weights = attended.states.weights
         if weights is not None:
             weights = weights.mean(dim=1) if need == "mean" else weights.transpose(0, 1)
-        return found.output.transpose(0, 1), weights
+        return attended.output.transpose(0, 1), weights
     mask = torch.full((T, T), float("-inf"), dtype=torch.float64).triu(1) if causal else None
     needs = {"need_weights": need != "none", "need_head_weights": need == "heads"}
     return module(query, key, key, key_padding_mask=padding, attn_mask=mask, **needs, **options)
@@ -129,7 +129,7 @@ def test_weights_are_computed_only_if_weights_or_logits_are_requested(monkeypatc
     ids=["one less", "two sentences", "mixed", "a sentence leaves"],
 )
 def test_beams_share_the_keys_of_their_sentence(rows, kept_keys):
-    """If only some rows of a sentence remain, keys are no longer shared."""
+    """If a sentence loses some of its beams, or beams are mixed, each row stores its own keys."""
     ours, _ = pair(encoder_decoder_attention=True)
     query, key = inputs()
     query, key = query.repeat(1, 2, 1), key[:, :2].repeat_interleave(3, dim=1)
@@ -182,14 +182,14 @@ def test_padding_of_each_step_is_cached_as_in_stock():
     for module in pair(self_attention=True):
         state = {}
         for step in range(T):
-            found = run(
+            result = run(
                 module,
                 *(query[step : step + 1],) * 2,
                 padding=padding[:, step : step + 1],
                 incremental_state=state,
                 need="mean",
             )
-            results.append(found)
+            results.append(result)
     torch.testing.assert_close(results[:T], results[T:], check_dtype=False)
 
 
@@ -232,7 +232,7 @@ def test_an_empty_batch_gives_an_empty_output(state):
     )
 
 
-def test_error_messages_contain_the_invalid_values():
+def test_an_unknown_component_of_head_states_is_reported():
     with pytest.raises(ValueError, match="unknown component 'encodr'; choose from"):
         check_state_names({"encodr": ("weights",)})
 
@@ -255,7 +255,7 @@ def test_matrix_products_in_bfloat16_equal_the_fused_kernel(monkeypatch, causal)
     assert short.states.outputs.dtype == torch.bfloat16
 
 
-# One product for queries, keys and values, as on a GPU
+# One matrix product for queries, keys and values, as on a GPU.
 
 
 def projected(module, monkeypatch, *, jointly):
@@ -281,8 +281,8 @@ def test_joint_projection_equals_separate_projections(carries, dtype, monkeypatc
         jointly, one = projected(module, patch, jointly=True)
     assert (three, one) == (4, 2)
     rounding = 1e-6 if dtype == torch.float32 else 1e-14
-    for found, expected in zip(jointly, apart, strict=True):
-        assert (found - expected).norm() <= rounding * apart[0].norm().clamp_min(expected.norm())
+    for joint, expected in zip(jointly, apart, strict=True):
+        assert (joint - expected).norm() <= rounding * apart[0].norm().clamp_min(expected.norm())
 
 
 @pytest.mark.parametrize("change", ["eval", "hook", "cross"])

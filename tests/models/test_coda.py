@@ -49,7 +49,7 @@ def test_noise_is_added_in_training_only(row):
     batch = toy_batch()
     trained = [log_probs(model.train(), batch) for _ in range(2)]
     tested = [log_probs(model.eval(), batch) for _ in range(2)]
-    assert torch.equal(*tested), "deterministic at inference"
+    assert torch.equal(*tested), "evaluation is deterministic"
     assert torch.equal(*trained) == (row in ("RealFormer", "Transformer"))
 
 
@@ -127,12 +127,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_invalid_combinations_of_options_are_refused(message):
+def test_invalid_values_of_cascade_options_are_refused(message):
     with pytest.raises(ValueError, match=message):
         build_ours("transformer_coda", **REFUSED[message])
 
 
-# Components of the cascade, and the mean of the layers below.
+# Components with a cascade, and the mean over the layers below.
 
 
 @pytest.mark.parametrize("on", [("encoder",), ("cross",), ("decoder",), ("encoder", "cross")])
@@ -149,7 +149,7 @@ def test_logits_change_only_in_the_given_components(kind, on):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"logits_on": "encoder,kross"}, "--logits-on encoder,kross: unknown 'kross'"),
         ({"logits_on": "encoder", "logits": "none", "attention_noise": 0.0}, "no effect"),
@@ -164,8 +164,8 @@ def test_logits_change_only_in_the_given_components(kind, on):
         ),
     ],
 )
-def test_options_of_the_cascade_without_effect_are_refused(options, said):
-    with pytest.raises(UserError, match=said):
+def test_options_of_the_cascade_without_effect_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
         build_ours("transformer_coda", **options)
 
 
@@ -191,7 +191,7 @@ SAMPLED = {
 
 @pytest.mark.parametrize("row", SAMPLED)
 def test_samples_with_negligible_noise_equal_the_mean(row):
-    """They are equal in a full pass, step by step and in beam search."""
+    """A full pass and decoding step by step give the mean's results; beam scores agree."""
     given = SAMPLED[row] | {"attention_noise": 1e-12, "decoder_layers": 3}
     mean, sampled = (
         build_ours("transformer_coda", **given, attention_samples=count).double().eval()

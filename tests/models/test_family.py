@@ -49,6 +49,7 @@ def test_decoding_step_by_step_equals_teacher_forcing(case):
 
 @pytest.mark.parametrize("case", FAMILY)
 def test_every_parameter_gets_a_finite_gradient(case):
+    """The gradients of the methods' own parameters are not 0."""
     model = moved(build_ours(**FAMILY[case])).double()
     log_probs(model.eval(), toy_batch()).square().sum().backward()
     for name, p in model.named_parameters():
@@ -57,7 +58,7 @@ def test_every_parameter_gets_a_finite_gradient(case):
 
 
 @pytest.mark.parametrize("case", STOCK_AT_START)
-def test_initial_outputs_equal_stock(case):
+def test_initial_outputs_equal_plain_attention(case):
     plain, ours = build_ours(), build_ours(**FAMILY[case])
     ours.load_state_dict(plain.state_dict(), strict=False)
     batch = toy_batch()
@@ -65,7 +66,7 @@ def test_initial_outputs_equal_stock(case):
 
 
 def test_value_residual_adds_the_projected_values_of_layer_1():
-    """A hook records the projection of layer 1."""
+    """Values of layer 2 minus the weighted values of layer 1 are linear in the layer's input."""
     model = moved(build_ours(projections="value-residual")).double().eval()
     kept = {}
     for site in sites_of(model):
@@ -98,7 +99,7 @@ def test_newer_methods_keep_language_models_causal(case):
     longer = torch.cat([TOKENS, TOKENS[:, :1]], dim=1)
     with torch.no_grad():
         short, long = (model(src_tokens=x)[0] for x in (TOKENS, longer))
-    # Later tokens have no effect.
+    # A further token does not change the outputs at earlier positions.
     torch.testing.assert_close(long[:, : TOKENS.size(1)], short, rtol=0, atol=1e-5)
 
 

@@ -61,10 +61,9 @@ def test_parameters_outputs_and_gradients_equal_stock(variant):
     ours, stock = build(**VARIANTS[variant]), build_stock(**VARIANTS[variant])
     own, theirs = ours.state_dict(), stock.state_dict()
     assert own.keys() == theirs.keys()
-    named = [
-        name for name in own if not name.endswith("_float_tensor")
-    ]  # fairseq leaves it uninitialised
-    assert all(torch.equal(own[name], theirs[name]) for name in named)
+    # fairseq does not initialise _float_tensor.
+    names = [name for name in own if not name.endswith("_float_tensor")]
+    assert all(torch.equal(own[name], theirs[name]) for name in names)
     stock.load_state_dict(own)
     results = []
     for model in (ours, stock):

@@ -1,4 +1,4 @@
-"""Architectures named after one of fairseq's have all its options and defaults."""
+"""Architectures named after one of fairseq's have all options and defaults of that one."""
 
 from argparse import Namespace
 from dataclasses import fields
@@ -22,14 +22,14 @@ PREFIXES = {"transformer_lm": LANGUAGE_MODEL_FAMILIES, "transformer": FAMILIES}
 
 def pairs() -> list[tuple[str, str]]:
     """Return pairs of our architectures and fairseq's whose names differ only by a family."""
-    found = {}
+    stock_names = {}
     for prefix, families in PREFIXES.items():
         for family in families:
             for name in ARCH_MODEL_REGISTRY:
                 stock = name.replace(f"{prefix}_{family}", prefix, 1)
                 if stock != name and stock in ARCH_MODEL_REGISTRY:
-                    found.setdefault(name, stock)
-    return sorted(found.items())
+                    stock_names.setdefault(name, stock)
+    return sorted(stock_names.items())
 
 
 def test_every_shape_of_fairseq_has_a_namesake_in_every_family():
@@ -49,40 +49,40 @@ def stock_config(name: str) -> type:
     return TransformerLanguageModelConfig if "_lm" in name else FlatTransformerConfig
 
 
-def parse(arch: str, *words: str) -> Namespace:
+def parse(arch: str, *arguments: str) -> Namespace:
     task = "language_modeling" if "_lm" in arch else "translation"
-    command = ["data", "--task", task, "--arch", arch, *words]
+    command = ["data", "--task", task, "--arch", arch, *arguments]
     return options.parse_args_and_arch(options.get_training_parser(task), command)
 
 
-def chosen(arch: str, *words: str) -> dict:
+def chosen(arch: str, *arguments: str) -> dict:
     """Return the options of a model as fairseq-train sees them: parsed values and defaults."""
     filled = {}
     if arch in MODEL_DATACLASS_REGISTRY:
         for f in fields(MODEL_DATACLASS_REGISTRY[arch]):
             if f.name != "_name" and not str(f.default).startswith("${"):
                 filled[f.name] = f.default
-    return {k: v for k, v in {**filled, **vars(parse(arch, *words))}.items() if k != "arch"}
+    return {k: v for k, v in {**filled, **vars(parse(arch, *arguments))}.items() if k != "arch"}
 
 
 def other_values(config: type) -> list[str]:
     """Return every flag, and every numeric option with a value other than its default."""
-    words = []
+    arguments = []
     for f in fields(config):
         option = "--" + f.name.replace("_", "-")
         if isinstance(f.default, bool):
-            words.append(option)
+            arguments.append(option)
         elif isinstance(f.default, int | float):
-            words += [option, str(f.default + 1)]
-    assert len(words) > 50
-    return words
+            arguments += [option, str(f.default + 1)]
+    assert len(arguments) > 50
+    return arguments
 
 
 @pytest.mark.parametrize("everything", [False, True])
 @pytest.mark.parametrize("ours, stock", pairs())
 def test_options_and_defaults_equal_those_of_the_namesake(ours, stock, everything):
-    words = other_values(stock_config(stock)) if everything else []
-    own, theirs = chosen(ours, *words), chosen(stock, *words)
+    arguments = other_values(stock_config(stock)) if everything else []
+    own, theirs = chosen(ours, *arguments), chosen(stock, *arguments)
     differing = {k: (own.get(k), v) for k, v in theirs.items() if k not in own or own[k] != v}
     assert differing == {}
     # Further options are ours, with the family's value, or have fairseq's default.
@@ -91,8 +91,8 @@ def test_options_and_defaults_equal_those_of_the_namesake(ours, stock, everythin
     expected = {f.name: f.default for f in fields(stock_config(stock))}
     expected |= {f.name: f.default for f in fields(SeamConfig)} | PREFIXES[prefix][family]
     extra = {k: v for k, v in own.items() if k not in theirs and v != expected.get(k, ())}
-    # The stock parser passes some options only to the task. Ours have the value in ``words``.
-    assert {k: v for k, v in extra.items() if f"--{k.replace('_', '-')}" not in words} == {}
+    # The stock parser passes some options only to the task. Ours have the value in ``arguments``.
+    assert {k: v for k, v in extra.items() if f"--{k.replace('_', '-')}" not in arguments} == {}
 
 
 def test_hydras_node_of_a_shape_is_built_on_first_use():

@@ -72,7 +72,7 @@ def test_outputs_equal_those_of_zeroed_heads_with_huge_values(method):
         torch.testing.assert_close(left.weights, full.weights[:, kept], **EXACT)
     sizes = [sum(p.numel() for p in m.parameters()) for m in (whole, small)]
     assert sizes[0] - sizes[1] >= 8 * (4 * 16 * 4 + 3 * 4), (
-        "q, k, v and output weights of the heads"
+        "the small model lacks the q, k, v and output weights of the pruned heads"
     )
 
 
@@ -119,11 +119,11 @@ def test_parameters_of_heads_are_removed_and_restored_as_zeros():
 def test_the_pruned_heads_option_round_trips():
     shapes = {"encoder": (2, 4), "cross": (2, 4), "decoder": (2, 12)}
     assert read_pruned(None, shapes) == {}
-    found = read_pruned(" encoder 2.4 1.3  2.1 , decoder 1.10", shapes)
-    assert found == {("encoder", 1): (3,), ("encoder", 2): (1, 4), ("decoder", 1): (10,)}
+    pruned = read_pruned(" encoder 2.4 1.3  2.1 , decoder 1.10", shapes)
+    assert pruned == {("encoder", 1): (3,), ("encoder", 2): (1, 4), ("decoder", 1): (10,)}
     assert pruned_text(GONE) == OPTION
     gone = [
-        (*place, head) for place, heads in read_pruned(OPTION, shapes).items() for head in heads
+        (*module, head) for module, heads in read_pruned(OPTION, shapes).items() for head in heads
     ]
     assert gone == GONE
 

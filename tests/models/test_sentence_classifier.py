@@ -1,4 +1,4 @@
-"""The sentence classifier."""
+"""The sentence classifier: padding, groups by length, head states, options."""
 
 import random
 

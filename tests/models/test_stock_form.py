@@ -81,10 +81,10 @@ def test_stock_fairseq_builds_the_same_model(case, namespace):
         model.load_state_dict(parameters)
         model.eval()
     inputs = toy_batch()["net_input"]
-    words = inputs["prev_output_tokens"] != 1  # outputs at padded positions do not matter
+    real = inputs["prev_output_tokens"] != 1  # outputs at padded positions do not matter
     if "_lm" in arch:
         inputs = {"src_tokens": inputs["prev_output_tokens"]}
-    torch.testing.assert_close(stock(**inputs)[0][words], own(**inputs)[0][words])
+    torch.testing.assert_close(stock(**inputs)[0][real], own(**inputs)[0][real])
 
 
 def test_export_has_no_plugin_options_and_no_training_state():

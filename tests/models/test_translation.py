@@ -67,7 +67,7 @@ def test_parameters_outputs_and_gradients_equal_stock(variant):
 
 @pytest.mark.parametrize("shared", ["share_all_embeddings", "share_decoder_input_output_embed"])
 def test_adaptive_softmax_with_shared_tables_loads_its_checkpoints(shared):
-    """Fairseq adds an output projection on loading, which such a model lacks."""
+    """On loading, fairseq adds an output projection, which a model with adaptive softmax lacks."""
     options = {"adaptive_softmax_cutoff": [4, 8], shared: True}
     model, other = build_ours(**options), build_ours(seed=2, **options)
     other.load_state_dict(model.state_dict())
@@ -129,11 +129,11 @@ def test_every_layer_returns_head_states_with_masks():
 def test_beam_search_scores_equal_a_full_pass_and_stock():
     ours, stock = build_ours(), build_stock()
     ours.eval(), stock.eval()
-    found, expected = (
+    tokens, expected = (
         [[hypo["tokens"].tolist() for hypo in hypos] for hypos in beam_search(model, toy_batch())]
         for model in (ours, stock)
     )
-    assert found == expected
+    assert tokens == expected
     check_beam_scores(ours, toy_batch())
 
 

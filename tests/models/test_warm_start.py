@@ -10,7 +10,7 @@ from diverse_mha.common.errors import UserError
 from tests.models import test_language_model as lm
 from tests.toy import build_ours, build_stock
 
-# Architecture: model, stock model, and names of the modules that the stock model lacks.
+# Name -> model, stock model, and names of the modules that the stock model lacks.
 MODELS = {
     "routing": (
         lambda seed=1: build_ours("transformer_routing", seed),
@@ -53,7 +53,7 @@ def copy(model):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_stock_parameters_are_loaded_and_new_ones_keep_initial_values(name, caplog):
-    build, stock, words = MODELS[name]
+    build, stock, parts = MODELS[name]
     model, start = build(), stock()
     for value in start.parameters():
         value.data.normal_()
@@ -61,7 +61,7 @@ def test_stock_parameters_are_loaded_and_new_ones_keep_initial_values(name, capl
     with caplog.at_level(logging.INFO, "diverse_mha"):
         load(model, given)
     (line,) = caplog.messages
-    assert line == f"warm start from start.pt: parts at their initial values: {words}"
+    assert line == f"warm start from start.pt: parts at their initial values: {parts}"
     new = r"\.cascade\." if "coda" in name else r"\.out_proj\.(hidden|votes|gate)"
     for key, value in model.state_dict().items():
         assert torch.equal(value, (initial if re.search(new, key) else given)[key]), key
@@ -119,8 +119,8 @@ def test_parameters_that_do_not_fit_are_reported(case):
 
 
 def test_missing_modules_are_accepted_only_in_a_warm_start():
-    said = r"18 missing \(.*cascade.*\); give it with --finetune-from-model to start missing ones"
-    with pytest.raises(UserError, match=said):
+    message = r"18 missing \(.*cascade.*\); give it with --finetune-from-model to start missing par"
+    with pytest.raises(UserError, match=message):
         load(build_ours("transformer_coda"), copy(build_stock()), warm=False)
     other = {name: value for name, value in copy(build_stock()).items() if name != FC1}
     with pytest.raises(UserError, match="19 missing .*; give the architecture"):
