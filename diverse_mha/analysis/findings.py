@@ -22,7 +22,7 @@ class Question(NamedTuple):
 
     title: str
     measures: tuple[str, ...]
-    main: str  # column that the sentence quotes; if not measured, it quotes the first column
+    main: str  # column that the sentence quotes, if measured; else the first column
     higher: str  # description of heads with a higher value
     lower: str
     same: str

@@ -59,7 +59,7 @@ class Run(NamedTuple):
     """Head states and tokens of a batch of sentences.
 
     Query t of the decoder and of the encoder-decoder attention predicts token t of the target,
-    ``target_tokens[b][t]``. It has read the target up to token t - 1; query 0 has read </s> only.
+    ``target_tokens[b][t]``. Query t has read the target up to token t - 1, and query 0 only </s>.
     """
 
     heads: dict[str, ComponentHeads]  # component (encoder, cross, decoder) -> states
@@ -296,7 +296,7 @@ def save_heads(file: Path, loaded: Loaded, lines: list[str]) -> None:
 def mean_outputs(path: str | Path, data: str | Path, subset: str = "valid") -> Tensor:
     """Return the mean output of each encoder head over the layers and tokens of a split, (H, D).
 
-    Li et al. 2021, section 4.1.2.3. For a language model, the heads are those of the decoder.
+    Li et al. 2021, section 4.1.2.3. For a language model, the decoder's heads are used.
     """
     loaded = load_checkpoint(str(path), str(data))
     total, count = 0.0, 0

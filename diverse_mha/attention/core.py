@@ -49,7 +49,7 @@ def causal_bias(length: int, dtype: torch.dtype, device: torch.device) -> Tensor
 
 
 class HeadStates(NamedTuple):
-    """Tensors of one attention module in one forward pass; those not wanted are None.
+    """Tensors of one attention module in one forward pass; unwanted tensors are None.
 
     Nothing is detached, so the gradient of a loss on these tensors reaches the parameters. B is the
     batch size, H heads, T queries, S keys, D = model width / H; T = S in self-attention.

@@ -45,7 +45,7 @@ def real_position_weights(padding_mask: Tensor | None, like: Tensor, shape) -> T
     Args:
         padding_mask: bool, any shape, True = padding; None means no padding.
         like: a tensor whose device and dtype the weights take.
-        shape: shape of the weights, that of ``padding_mask`` if there is one.
+        shape: shape of the weights, equal to the shape of ``padding_mask`` if a mask is given.
 
     Returns:
         Tensor of that shape: 1 / (number of real positions) at real positions, 0 at padding.

@@ -35,8 +35,9 @@ PROJECTIONS.register(Method("none", "none", _projected, stock=True, head_axes={}
 class ProjectionMap(nn.Module):
     """A module between the projections and q.k.
 
-    Attention, the recorded head states and the cache of decoding use its results, so each key and
-    value passes through it once. The module must therefore process every position independently.
+    Attention, the recorded head states and the cache of decoding use the module's results, so each
+    key and value passes through the module once. It must therefore process every position
+    independently.
     """
 
     def queries(self, queries: Tensor) -> Tensor:

@@ -313,7 +313,7 @@ def refusals_named(path: str):
     except (OSError, RuntimeError) as error:
         refused = error if isinstance(error, OSError) else error.__context__
         if isinstance(refused, SystemExit | KeyboardInterrupt):
-            raise refused from None  # torch's writer has raised another error in its place
+            raise refused from None  # torch's writer has replaced the interrupt by its own error
         if not isinstance(refused, OSError):
             raise
         named = OSError(refused.errno, refused.strerror, path)

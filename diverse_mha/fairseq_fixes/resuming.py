@@ -107,7 +107,7 @@ def check_start(
 
     Returns:
         The option that names the checkpoint to load, and the checkpoint's path. If the run's last
-        checkpoint is loaded, or none, the option is None and the path is that of the last one.
+        checkpoint is loaded, or no checkpoint, the result is None and the last checkpoint's path.
     """
     exists, last = PathManager.exists, os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
@@ -206,10 +206,10 @@ def check_same_run(
 
     Args:
         path: the last checkpoint in the folder.
-        saved: options in the checkpoint; None if they are not in groups.
+        saved: options in the checkpoint; None if the checkpoint has no groups of options.
         now: options of the training.
-        method_options: group -> options of methods. No reset option confirms a change of them. If
-            there are none, nothing is compared.
+        method_options: group -> options of methods. No reset option confirms a change of these
+            options. Without options of methods, nothing is compared.
         fits: True if the checkpoint could be loaded into the model.
 
     Returns:

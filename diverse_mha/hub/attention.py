@@ -1,7 +1,7 @@
 """The attention function that models of transformers call while they have ``HeadTerms``.
 
-It calls the function that the model had before, or the model's own eager formula if a term needs
-weights or logits. It records head states, and drops heads in training.
+This function calls the attention function that the model had before, or the model's own eager
+formula if a term needs weights or logits. It records head states, and drops heads in training.
 """
 
 import inspect
@@ -66,8 +66,8 @@ def attend(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, **options
         )
-    # Activation checkpointing calls this function again after the batch was recorded. It must then
-    # compute the same tensors as before.
+    # Activation checkpointing calls this function again after the batch was recorded. The second
+    # call must compute the same tensors as the first.
     recorder, wanted = site.recorder, ()
     if module.training or recorder.batch is not None:
         wanted = recorder.wanted.get(site.component, ())

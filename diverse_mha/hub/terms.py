@@ -40,7 +40,7 @@ class HeadTerms:
     use the object as a context manager, to restore the attention.
 
     Args:
-        model: a model of transformers, or a wrapper of one such as PEFT's.
+        model: a model of transformers, or a wrapper of such a model, for example PEFT's.
         options: options of the terms, of Drophead and of the schedule by their names in
             docs/options.md, with underscores: ``hsic_weight=1e-7``, ``disagreement="output"``,
             ``drophead=0.1``, ``diversity_start=100``.
@@ -62,7 +62,7 @@ class HeadTerms:
                 "attn_implementation, such as Marian, BERT or Llama"
             )
         if any(one.module in SITES for one in found):
-            raise UserError(f"HeadTerms: {kind} has terms already; close() the first ones")
+            raise UserError(f"HeadTerms: {kind} has terms already; close() these terms first")
         places = _places(found)
         numbers = {place.component: place.num_heads for place in places}
         heads = {name: numbers[name] for name in COMPONENTS if name in numbers}

@@ -84,8 +84,8 @@ def alignment_error(
 def consistency(sources: Tensor, targets: Tensor) -> float:
     """Return how often another link of a source word leads to the same target word, in [0, 1].
 
-    It is the mean of p(t|s) over all links of a source word s to a target word t. The link itself
-    is not counted::
+    The result is the mean of p(t|s) over all links of a source word s to a target word t. The link
+    itself is not counted::
 
         (count(s, t) - 1) / count(s)
 
@@ -154,7 +154,7 @@ def _by_target(link: tuple[int, int]) -> tuple[int, int]:
 
 
 def _unaligned(link: tuple[int, int], links: Links) -> tuple[bool, bool]:
-    """Return True for the source word, and for the target word, of ``link`` if it has no link."""
+    """Return whether ``links`` lack a link of ``link``'s source word, and of its target word."""
     return tuple(all(link[side] != other[side] for other in links) for side in (0, 1))
 
 

@@ -94,7 +94,7 @@ def check_threshold(threshold: float) -> None:
 
 
 def cka_from_scatter(xx: Tensor, xy: Tensor, yy: Tensor) -> Tensor:
-    """Return linear CKA from scatter blocks X^T C X, X^T C Y, Y^T C Y, which may be batched."""
+    """Return linear CKA from scatter blocks X^T C X, X^T C Y, Y^T C Y, or batches of them."""
     # Scaling by powers of 2 is exact. It keeps squares of very large and small values finite.
     x_scale, y_scale = (
         (torch.frexp(block.diagonal(dim1=-2, dim2=-1).amax(-1)).exponent // 2)[..., None, None]

@@ -76,8 +76,8 @@ def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
         count: n, at least 4.
 
     Returns:
-        (H, H), about 0 for independent heads, 1 on the diagonal; may be negative. It is 0 if the
-        HSIC of a head with itself is not positive.
+        (H, H), about 0 for independent heads, 1 on the diagonal; may be negative. Values of a head
+        are 0 if the HSIC of the head with itself is not positive.
     """
     trace = blocks.diagonal(dim1=0, dim2=1).diagonal(dim1=0, dim2=1).sum(dim=1)  # (H,)
     hsic = blocks.square().sum(dim=(2, 3)) - norms * count / (count - 2)

@@ -21,8 +21,8 @@ class Schedule:
 
         0                     n < s
         (n - s + 1) / w       s <= n < s + w
-        1                     from there on, without an end
-        (e - n) / (e - s - w) from there on, with one; 0 from n = e on
+        1                     n >= s + w, if there is no end
+        (e - n) / (e - s - w) n >= s + w, if there is an end; 0 from n = e on
     """
 
     diversity_start: int = option(

@@ -11,8 +11,8 @@ from diverse_mha.common.ranges import COUNT
 class TalkingHeads(LogitMap):
     """Learnt linear maps across the heads, one before and one after the softmax.
 
-    Shazeer et al. 2020, section 4, with as many heads between the maps as outside them, at every
-    pair of a query and a key::
+    Shazeer et al. 2020, section 4, with H heads before, between and after the maps, at every pair
+    of a query and a key::
 
         J_k = sum_h (q_h . k_h / sqrt(D)) P_hk        W = softmax(J)        U_k = sum_h W_h Q_hk
 

@@ -27,7 +27,7 @@ TERMS = Registry()
 
 
 def weight_option(default: str, text: str) -> Any:
-    """Declare the weight of a term, ``NAME_weight``; a default of "0.0" switches it off."""
+    """Declare the weight of a term, ``NAME_weight``; a default of "0.0" switches the term off."""
     return option(default, text)
 
 
@@ -123,10 +123,10 @@ class Term(ABC):
 
     @classmethod
     def from_config(cls, cfg) -> "Term | None":
-        """Read the term from the options of ``DiversityConfig``; None if it is off.
+        """Read the term from the options of ``DiversityConfig``; None if the term is off.
 
         Raises:
-            UserError: for an illegal option or one without effect.
+            UserError: for an illegal option, or an option without effect.
         """
         given = read_options(cls.options, cfg)
         key, where = f"{cls.name}_weight", cls.where()

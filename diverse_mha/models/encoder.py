@@ -42,8 +42,8 @@ class DiverseEncoder(TransformerEncoderBase):
             return_head_states: names of ``HeadStates`` to return for every layer.
 
         Returns:
-            fairseq's encoder output (time-first tensors in lists), and if wanted under
-            ``head_states`` a list of ``HeadStates``, one for every layer that ran.
+            fairseq's encoder output (time-first tensors in lists). If states are wanted,
+            ``head_states`` is a list of ``HeadStates``, one for every layer that ran.
         """
         padding_mask = src_tokens.eq(self.padding_idx)  # (B, S)
         x, embedding = self.forward_embedding(src_tokens, token_embeddings)

@@ -128,7 +128,7 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
 
     Args:
         path: the checkpoint, for messages.
-        state: its contents, of ``checkpoint_utils.load_checkpoint_to_cpu``.
+        state: the checkpoint's contents, from ``checkpoint_utils.load_checkpoint_to_cpu``.
         namespace: write the options as fairseq's flat ``args`` (``argparse.Namespace``), which
             torch's safe loader rejects by default, instead of ``cfg`` (plain dictionaries).
     """

@@ -77,7 +77,7 @@ def _state(optimizer) -> dict:
 
 def _restore(optimizer, state: dict) -> None:
     masters, saved = _masters(optimizer), state.get("fp32_params", [])
-    # Restore only if the saved master weights round to the model's weights. They do not if the
+    # Restore only if the saved master weights round to the model's weights. This fails if the
     # precision or the number of devices has changed.
     if len(masters) == len(saved) and all(
         p.shape == s.shape and torch.equal(_rounded(p, optimizer), _rounded(s, optimizer))

@@ -26,7 +26,7 @@ def network_function(
 
     ``TiledNetwork`` needs a CUDA GPU, Triton, two hidden layers, at most ``MOST_HEADS`` heads and a
     mask that all heads share. The first call in a process tries it on a small example. If it fails
-    or differs from ``ChunkedNetwork``, a warning says why, and it is not used.
+    or differs from ``ChunkedNetwork``, a warning says why, and ``ChunkedNetwork`` is used.
 
     Args:
         logits: (B, H, T, S).

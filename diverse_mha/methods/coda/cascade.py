@@ -292,11 +292,11 @@ def build_cascade(
     mean_over: int = 0,
     samples: int = 0,
 ) -> Cascade | None:
-    """Return the cascade of one attention module, or None if there is nothing to do.
+    """Return the cascade of one attention module, or None if it would change nothing.
 
     The rows of Zheng et al. 2021, Table 4: CODA is ``mlp`` with noise 1, CODA-CS ``none`` with
     noise 1, RealFormer ``residual`` without noise, the Transformer ``none`` without noise. Build
-    the first layer with ``none`` and the noise of the others.
+    the first layer with ``none`` and the noise of the other layers.
 
     Args:
         kind: one of ``CASCADES``.
@@ -304,8 +304,9 @@ def build_cascade(
         hidden_ratio: width of the hidden layers of the network, in multiples of H.
         depth: number of hidden layers. 2 is the authors' released network; 1 is the two-layer
             perceptron of the paper's text.
-        network_input: logits that the network reads, one of ``INPUTS``: ``"sum"`` of the layer's
-            own and those of the layer before (release), or ``"previous"`` alone (paper).
+        network_input: logits that the network reads, one of ``INPUTS``: ``"sum"`` (release), the
+            layer's own logits plus those of the layer before, or ``"previous"`` (paper), only
+            those of the layer before.
         noise: standard deviation of the noise on the logits, in training and in ``samples``.
         mean_over: number of layers before this one, whose contributions are averaged (not in the
             papers); 0 adds their sum.

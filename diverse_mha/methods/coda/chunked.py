@@ -62,7 +62,7 @@ class HeadNetwork(nn.Module):
 
 
 CPU_CHUNK = 2**18  # elements of a hidden layer at once: 1 MiB, so that all layers stay in cache
-DEVICE_CHUNK = 2**26  # the same on other devices, where only memory matters
+DEVICE_CHUNK = 2**26  # elements at once on other devices, where only memory matters
 WORTH_LEAVING_OUT = 0.9  # share of open cells above which masked cells are computed too
 LEAKY_BACKWARD = torch.ops.aten.leaky_relu_backward.grad_input
 

@@ -44,7 +44,7 @@ def _matrix(pointer, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @triton.jit
 def _put(pointer, value, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Store the part (rows, columns) of (ROWS, COLUMNS); return the pointer behind it."""
+    """Store the part (rows, columns) of (ROWS, COLUMNS); return the pointer to its end."""
     r, c = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
     tl.store(pointer + r * columns + c, value, mask=(r < rows) & (c < columns))
     return pointer + rows * columns

@@ -1,4 +1,4 @@
-"""The three disagreement terms of Li et al. 2018, other forms of them, and scores."""
+"""The three disagreement terms of Li et al. 2018, further forms of the terms, and scores."""
 
 import torch
 from torch import Tensor
@@ -92,8 +92,8 @@ def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") ->
         name: name of ``x`` in messages.
 
     Returns:
-        (B, H, S, D), float32 (float64 for float64). At padding it is finite, without meaning or
-        gradient.
+        (B, H, S, D), float32 (float64 for float64). Values at padding are finite, but have no
+        meaning and no gradient.
     """
     weights = position_weights(name, x, padding_mask)
     x = x.to(compute_dtype(x))

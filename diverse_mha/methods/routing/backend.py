@@ -16,7 +16,7 @@ from diverse_mha.methods.routing.cpp_kernel import KernelRouting
 logger = logging.getLogger(__name__)
 
 CPU_CHUNK = 2**18  # elements of the votes at once: 1 MiB of float32, to stay in cache
-DEVICE_CHUNK = 2**23  # the same on other devices: 4,096 tokens of 4 heads and 512 dimensions
+DEVICE_CHUNK = 2**23  # elements on other devices: 4,096 tokens of 4 heads and 512 dimensions
 
 _done: set[tuple] = set()  # variants that torch.compile has compiled
 _failed: set[tuple] = set()  # variants that torch.compile failed to compile
@@ -57,7 +57,7 @@ class ChunkedRouting:
         """Do ``work`` on at most ``size`` tokens.
 
         Only full chunks are compiled, so that new batch sizes do not compile again: a shorter chunk
-        is padded with zeros. Chunks below half of ``size`` use the plain form until a longer one
+        is padded with zeros. Chunks below half of ``size`` use the plain form until a longer chunk
         has been compiled.
         """
         votes, tokens = tensors[0], tensors[0].size(0)

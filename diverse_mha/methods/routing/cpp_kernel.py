@@ -107,11 +107,11 @@ def build() -> Path:
     """Compile ``kernel.cpp`` into the user's cache folder, once, and return the library.
 
     The file name depends on source, flags, compiler and processor, so that machines can share a
-    home folder. A half-written file never has that name. The folder must be the user's own, as its
-    content is run.
+    home folder. A half-written file never has that name. The folder must be the user's own, because
+    libraries in it are executed.
 
     Raises:
-        RuntimeError: if there is no compiler, or it fails.
+        RuntimeError: if there is no compiler, or the compiler fails.
         ValueError: if a quote in CXX is not closed.
         OSError: if the file cannot be written.
     """
@@ -160,7 +160,7 @@ def _cache_folder() -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.getuid() or status.st_mode & 0o022:
-        # Libraries in it are executed, so others must not be able to replace them.
+        # Libraries in the folder are executed, so others must not be able to replace them.
         raise RuntimeError(f"{folder} is writable by others; run chmod go-w on it, or chown")
     return folder
 
