@@ -200,7 +200,7 @@ def check_heads_file(args: argparse.Namespace) -> None:
     if not read_sentences(args.sentences):
         raise UserError(f"--save-heads {file}: needs sentences; give --sentences FILE")
     if len(args.checkpoints) > 1:
-        raise UserError(f"--save-heads {file}: only holds one model; give one checkpoint")
+        raise UserError(f"--save-heads {file}: holds only one model; give one checkpoint")
     check_output_file("--save-heads", Path(file))
     check_replaceable(
         "--save-heads", Path(file), is_own=is_heads_file,

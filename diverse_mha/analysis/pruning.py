@@ -235,7 +235,7 @@ def read_shares(text: str) -> tuple[float, ...]:
     except ValueError:
         shares = []
     if not shares or sorted(set(shares)) != shares or not 0 <= shares[0] <= shares[-1] <= 1:
-        raise UserError(f"--curve {text}: give rising shares from 0 to 1, such as 0,0.2,0.4")
+        raise UserError(f"--curve {text}: give increasing shares from 0 to 1, such as 0,0.2,0.4")
     return tuple(shares)
 
 

@@ -167,7 +167,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         """
         check_state_names(wanted)
         if previous_logits is not None and self.cascade is None:
-            raise ValueError("previous_logits needs a cascade; build the module with one")
+            raise ValueError("previous_logits needs a cascade; build the module with a cascade")
         if not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         self._check_shapes(query, key, value, key_padding_mask, attn_mask)

@@ -131,7 +131,7 @@ class Batch:
         """
         if not self._attended:
             raise UserError(
-                "HeadTerms: no attention of its model ran in this batch; run the model given to "
+                "HeadTerms: no attention of the model ran in this batch; run the model given to "
                 "HeadTerms, not nn.DataParallel or a copy"
             )
         if self._measured is None:

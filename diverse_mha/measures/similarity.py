@@ -149,7 +149,7 @@ def _scatter_blocks(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Te
         if side.dim() != 2 or not side.is_floating_point() or side.size(1) == 0:
             raise ValueError(
                 f"{name}: got {tuple(side.shape)} of {side.dtype}; expected (N, d) of a "
-                "floating-point dtype, one row a position"
+                "floating-point dtype, one row per position"
             )
     if x.size(0) != y.size(0) or x.size(0) < FEWEST:
         raise ValueError(

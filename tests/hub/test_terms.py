@@ -298,7 +298,7 @@ def test_a_batch_without_attention_is_refused():
     model, inputs = build("bert"), batch("bert")
     with HeadTerms(model, hsic_weight=1.0) as terms, terms.collect(inputs) as heads:
         copy.deepcopy(model)(**inputs)
-    with pytest.raises(UserError, match="no attention of its model ran"):
+    with pytest.raises(UserError, match="no attention of the model ran"):
         heads.loss()
 
 

@@ -1,4 +1,4 @@
-"""Architectures named after one of fairseq's have all options and defaults of that one."""
+"""Architectures with a suffix of fairseq's have all of fairseq's options and defaults for it."""
 
 from argparse import Namespace
 from dataclasses import fields
