@@ -24,12 +24,13 @@ from diverse_mha.measures.alignment import (
 
 _LINK = re.compile(r"(\d+)(-|p)(\d+)")
 NOTES = (
-    "step: attention weights of the decoder step that predicts a target word (same), or of the "
-    "next step, which reads that word (next)",
-    "consistency: how often other links of the source word lead to the same target word; without "
-    "--gold, the row with the highest is chosen",
-    "agreement: how often this row chooses the same source word as another row, on average",
-    "AER: 0 to 1, lower is better (Och and Ney 2003)",
+    "step: a row uses the attention weights of the decoder step that predicts the target word "
+    "(same), or of the next step, which reads the target word (next)",
+    "consistency: share of the other links of a source word that lead to the same target word; "
+    "without --gold, the row with the highest consistency is chosen",
+    "agreement: share of target words for which another row chooses the same source word, on "
+    "average over the other rows",
+    "AER: alignment error rate, 0 to 1, lower is better (Och and Ney 2003)",
 )
 Score = tuple[float, float, float]  # AER, precision, recall
 DEFAULT = "grow-diag-final-and"
@@ -64,9 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     head.add_argument(
         "--head",
         metavar="LAYER.HEAD",
-        help="use this head, such as 2.4; 2.average: the mean over a layer; 2.4.next: the weights "
-        "of the step that reads the target word (default: chosen by --gold, or else by "
-        "consistency on the split)",
+        help="use this head, such as 2.4 (layer 2, head 4); 2.average: the mean over the heads of "
+        "layer 2; 2.4.next: the weights of the decoder step that reads the target word (default: "
+        "the lowest AER on --gold, or without --gold the highest consistency)",
     )
     head.add_argument(
         "--report", action="store_true", help="print a table of all heads, not the alignments"
@@ -79,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     both.add_argument(
         "--reverse-data", metavar="DATA",
-        help="data folder of the --reverse model, with the same text (default: DATA)",
+        help="data folder of the --reverse model, with the same text as DATA (default: DATA)",
     )  # fmt: skip
     both.add_argument(
         "--reverse-head", metavar="LAYER.HEAD", help="head of the --reverse model, as in --head"
@@ -101,7 +102,9 @@ def run(args: argparse.Namespace) -> int:
     ):
         if getattr(args, option) is not None and getattr(args, needed) is None:
             name = option.replace("_", "-")
-            raise UserError(f"--{name} has no effect without --{needed}; add it, or leave it out")
+            raise UserError(
+                f"--{name} has no effect without --{needed}; leave it out, or add --{needed}"
+            )
     gold = None if args.gold is None else Gold(Path(args.gold), args.gold_from or 0)
     import_plugin(args.user_dir)
     hide_log("")
@@ -198,7 +201,7 @@ class Direction:
 
     @property
     def row(self) -> int:
-        """Row of the candidate in use: named by --head, or with the best AER or consistency."""
+        """Row of the candidate in use: --head, else the best AER, without --gold consistency."""
         if self._row is not None:
             return self._row
         values = (
@@ -281,7 +284,7 @@ def report(direction: Direction, subset: str) -> Layout:
 
 
 def joined_report(directions: list[Direction], gold: Gold | None, method: str) -> Layout:
-    """Return a table of the alignments that each method of joining both directions gives."""
+    """Return a table with the links and scores of each method of joining both directions."""
     lines = []
     for name in SYMMETRISATIONS:
         found = join(directions, name)

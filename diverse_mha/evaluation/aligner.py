@@ -29,7 +29,7 @@ from diverse_mha.measures.alignment import (
 
 
 class Candidate(NamedTuple):
-    """A head or a layer's average that can align words: ``2.4``, ``2.average``, ``2.4.next``."""
+    """One head (``2.4``, ``2.4.next``) or a layer's average (``2.average``), which aligns words."""
 
     layer: int  # from 1
     head: int | None  # from 1; None: the mean over the layer's heads
@@ -71,8 +71,9 @@ Subwords = tuple[list[str] | None, list[str] | None]
 class Aligner:
     """Aligns words by every head, and every layer's average, of the encoder-decoder attention.
 
-    Each is a candidate twice: with the weights of the decoder step that predicts a target word,
-    and with the weights of the step that reads this word (Shift-Att, Chen et al. 2020).
+    Each head and each average is a candidate twice: with the weights of the decoder step that
+    predicts a target word, and with the weights of the step that reads it (Shift-Att, Chen et al.
+    2020).
 
     Args:
         loaded: the model.
@@ -158,7 +159,10 @@ class Aligner:
         return sorted(sentences, key=lambda sentence: sentence.number)
 
     def _text(self, subset: str, language: str) -> list[list[str]] | None:
-        """Return each sentence's subwords in data-prep's ``bpe/``; None if line counts differ."""
+        """Return each sentence's subwords, from data-prep's folder ``bpe/``.
+
+        Return None if the file is missing or its number of lines is not that of the split.
+        """
         path = self._data.parent / "bpe" / f"{subset}.{language}"
         lines = [line.split() for line in read_lines(path)] if path.is_file() else []
         return lines if len(lines) == len(self.loaded.task.dataset(subset)) else None
@@ -206,7 +210,7 @@ class Aligner:
 def _tokens(
     line: list[int], dictionary: Dictionary, subwords: list[str] | None
 ) -> tuple[range, list[str], bool]:
-    """Find a sentence in its padded row. It may itself contain ``</s>``, ``<pad>`` and ``<unk>``.
+    """Find a sentence in a padded row. The sentence may contain ``</s>``, ``<pad>``, ``<unk>``.
 
     Returns:
         The positions of its tokens, their subwords, and False if the subwords are a guess.

@@ -56,7 +56,7 @@ def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> lis
 
 
 def average_checkpoints(paths: Sequence[str | Path]) -> dict:
-    """Return the average of checkpoints of one architecture, oldest first.
+    """Return the average of checkpoints of one architecture. ``paths`` are in order, oldest first.
 
     Floating-point tensors are summed in float64 and cast back. Everything else comes from the last
     checkpoint, without optimizer state.
@@ -79,7 +79,7 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
             if name in sums:
                 sums[name] += value
             elif value.is_floating_point():
-                # Copy, because tied weights share storage: += would be applied twice to it.
+                # Copy, because tied weights share storage, to which += would add twice.
                 sums[name] = value.to(torch.float64, copy=True)
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)

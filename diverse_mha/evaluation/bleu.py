@@ -12,7 +12,7 @@ from diverse_mha.common.files import link_target, write_json, write_text
 from diverse_mha.common.progress import counted
 from diverse_mha.corpora.text import rules_for
 
-if TYPE_CHECKING:  # compare needs neither torch nor fairseq
+if TYPE_CHECKING:  # diverse-mha compare imports neither torch nor fairseq
     from diverse_mha.evaluation.fairseq_command import Inputs
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -175,7 +175,7 @@ def report(
 
 
 def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
-    """Write the translations, then the JSON file, so that it exists only if all files do."""
+    """Write the translations, then the JSON file, which so exists only if all files do."""
     link_target(output).unlink(missing_ok=True)
     stem = output.with_suffix("")
     for ending, lines in ((".hyp.tok", tokenised), (".hyp.detok", plain)):

@@ -17,7 +17,7 @@ from fairseq.models.transformer_lm import TransformerLanguageModel
 from torch import Tensor, nn
 
 import diverse_mha
-from diverse_mha.attention import HeadStates
+from diverse_mha.attention import HeadStates, Wanted
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import atomic_file, check_data_folder
 from diverse_mha.common.options import flag
@@ -54,7 +54,7 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
         raise checkpoint_error(str(path), error) from None
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not all(torch.is_tensor(x) for x in model.values()):
-        raise UserError(f"{path}: is not a fairseq checkpoint (no 'model' with tensors); give one")
+        raise UserError(f"{path}: is not a fairseq checkpoint (no 'model' with tensors)")
     if not mmap:
         check_finite(str(path), model)
     return state
@@ -188,7 +188,7 @@ class Loaded(NamedTuple):
         return limit if self.limit is None else self.limit
 
     def options(self) -> Any:
-        """Return the task's options, which fairseq's language modelling task has as ``args``."""
+        """Return the task's options; fairseq's language modelling task keeps them in ``args``."""
         return getattr(self.task, "cfg", None) or self.task.args
 
 
@@ -267,10 +267,10 @@ def twin_options(twin: str, name: str, options: Any) -> Namespace:
     """
     known = to_namespace(options)
     if name in ARCH_CONFIG_REGISTRY:
-        # Add the options that older versions did not save, as fairseq does.
+        # Like fairseq, add the options that older versions did not save.
         ARCH_CONFIG_REGISTRY[name](known)
     if not getattr(known, "decoder_normalize_before", False):
-        known.no_decoder_final_norm = False  # no effect in fairseq; our models reject it
+        known.no_decoder_final_norm = False  # fairseq ignores this option; our models reject it
     return Namespace(**{**vars(to_namespace(MODEL_REGISTRY[twin].config())), **vars(known)})
 
 
@@ -283,7 +283,7 @@ def check_same_blocks(models: list[Loaded]) -> None:
             if value != values[0]:
                 raise UserError(
                     f"{loaded.path}: trained with {flag(name)} {value}, but {cut[0].path} with "
-                    f"{values[0]}, so their blocks of text differ; analyze them one by one"
+                    f"{values[0]}, so their blocks of text differ; analyze one model at a time"
                 )
 
 
@@ -306,7 +306,7 @@ def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
             ignore_invalid_inputs=True,
         ).next_epoch_itr(shuffle=False)
     except AssertionError as error:  # fairseq's, if a sentence is longer than a batch
-        raise UserError(f"--max-tokens {max_tokens}: {error}; give more") from error
+        raise UserError(f"--max-tokens {max_tokens}: {error}; give a higher value") from error
     if not len(batches):
         raise UserError(
             f"--subset {subset}: all sentences are longer than the model reads; give another split"
@@ -331,7 +331,7 @@ def iterate_batches(
         loaded: the model and its task.
         subset: the split.
         max_tokens: tokens in a batch.
-        label: label of the progress bar; empty: show none.
+        label: label of the progress bar; empty: no progress bar.
 
     Yields:
         fairseq's batches, on the model's device.
@@ -355,8 +355,9 @@ def translation_batch(task: Any, sources: list[Tensor], targets: list[Tensor]) -
 
 
 @torch.no_grad()
-def head_states(
-    model: nn.Module, sample: dict, wanted: tuple[str, ...]
-) -> dict[str, list[HeadStates]]:
-    """Return component -> states of each layer for a batch; ``wanted`` has names of states."""
+def head_states(model: nn.Module, sample: dict, wanted: Wanted) -> dict[str, list[HeadStates]]:
+    """Return component -> states of each layer for a batch.
+
+    ``wanted`` names the states to return: for all components, or as component -> names.
+    """
     return model(**sample["net_input"], return_head_states=wanted)[1]["head_states"]

@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.allow_abbrev = False
     parser.epilog = (
         "A RUN is a folder with the result of an evaluation, or the result's JSON file. With "
-        "--reference, it is a file of translations by any toolkit. Give one RUN for each seed.\n\n"
+        "--reference, a RUN is a file of translations by any toolkit. Give one RUN for each "
+        "seed.\n\n"
         "examples:\n"
         "  diverse-mha compare --baseline runs/base-seed* --system runs/mine-seed*\n"
         "  diverse-mha compare --reference test.en --system base=a.1 a.2 --system mine=b.1\n"
@@ -48,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--scores", nargs="+", action="append", metavar="NAME=FILE",
         help="sentence scores of another program: one number in a line, one file for each seed; "
-        "give it once for each system, the baseline first",
+        "give --scores once for each system, the baseline first",
     )  # fmt: skip
     what.add_argument(
         "--despite-search", action="store_true",
@@ -107,9 +108,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _inputs(args: argparse.Namespace) -> Iterator[str | Path | None]:
-    """Yield the paths of all input files. ``NAME=FILE`` may be a path itself, or name FILE."""
-    for word in chain(args.baseline or [], *(args.system or []), *(args.scores or [])):
-        yield from (word, word.partition("=")[2] or None)
+    """Yield the paths of all input files, and for ``NAME=FILE``, which may be a path, also FILE."""
+    for argument in chain(args.baseline or [], *(args.system or []), *(args.scores or [])):
+        yield from (argument, argument.partition("=")[2] or None)
     yield from (args.reference, args.source)
 
 
@@ -143,17 +144,17 @@ def _named(groups: Sequence[Sequence[str]], option: str) -> dict[str, list[Path]
     """Return system -> runs from arguments such as ``NAME=RUN RUN``.
 
     The default name is that of the first run's folder, or of its file if the file's name has a
-    seed; the name is cut before the seed.
+    seed. The seed and what follows it are left out.
     """
     runs_by_name: dict[str, list[Path]] = {}
-    for words in groups:
-        name, separator, first = words[0].partition("=")
-        if not separator or os.path.exists(words[0]):
-            name, first = "", words[0]
+    for arguments in groups:
+        name, separator, first = arguments[0].partition("=")
+        if not separator or os.path.exists(arguments[0]):
+            name, first = "", arguments[0]
         path = Path(first)
         folder = path if path.is_dir() or "seed" in path.name else path.parent
         name = name or re.split(r"[._-]?seed", folder.name)[0] or str(path)
         if name in runs_by_name:
             raise UserError(f"{option} {name}: the name is taken; give another as NAME=RUN")
-        runs_by_name[name] = [path, *map(Path, words[1:])]
+        runs_by_name[name] = [path, *map(Path, arguments[1:])]
     return runs_by_name

@@ -1,8 +1,8 @@
 """Runs CTranslate2 instead of fairseq's beam search, for ``translate`` and ``evaluate``.
 
 CTranslate2 (``pip install ctranslate2``) runs the same model and the same search in fast C++ code.
-A checkpoint is converted once, into a folder beside it, and again after it has changed. A converted
-model is opened without importing torch and fairseq, which can take longer than the translation.
+A checkpoint is converted into a folder beside it, and again only after the checkpoint has changed.
+A converted model needs neither torch nor fairseq, whose import can take longer than translating.
 """
 
 import argparse
@@ -111,7 +111,7 @@ def open_engine(
 
 
 def _refused(checkpoint: str, search: Search) -> str:
-    """Return the reason why CTranslate2 cannot be used; empty if it can."""
+    """Return the reason why CTranslate2 cannot be used; empty: it can be used."""
     if importlib.util.find_spec("ctranslate2") is None:
         return "CTranslate2 is not installed (pip install ctranslate2)"
     if os.pathsep in checkpoint:

@@ -69,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     text.add_argument(
         "--target-lang",
         metavar="LANG",
-        help="target language (default: the model's, if data_bin has it)",
+        help="target language (default: the model's if data_bin has it, else data_bin's second)",
     )
     search = parser.add_argument_group("search")
     add_beam_arguments(search)
@@ -92,8 +92,8 @@ def build_parser() -> argparse.ArgumentParser:
     scoring.add_argument(
         "--moses-language",
         metavar="LANG",
-        help="language of the detokeniser's rules (default: that in data_bin/corpus.json, or else "
-        "the target language)",
+        help="language of the detokeniser's rules (default: the language in data_bin/corpus.json, "
+        "or else the target language)",
     )
     scoring.add_argument(
         "--compound-split",
@@ -130,7 +130,7 @@ def languages(
         raise UserError(f"{data}: has {subset} for {pairs}; give a folder with one pair")
     (pair,) = pairs_found
     if target not in (None, *pair):
-        raise UserError(f"--target-lang {target}: {data} only has {' and '.join(pair)}; give one")
+        raise UserError(f"--target-lang {target}: {data} only has {' and '.join(pair)}")
     target = target or (trained[1] if set(pair) == set(trained) else pair[1])
     return pair, (pair[1 - pair.index(target)], target)
 
@@ -187,7 +187,7 @@ def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, s
     if longest > engine.longest_source:
         raise UserError(
             f"{prefix}: has a sentence of {longest:,} subwords, but the model reads at most "
-            f"{engine.longest_source:,}; split it"
+            f"{engine.longest_source:,}; split the sentence"
         )
     search = _search(decoding)
     found = []

@@ -68,7 +68,8 @@ def load_split(model, task, subset: str) -> None:
     if sizes[longest] > limit:
         raise UserError(
             f"{subset}: example {longest + 1} has a sentence of {sizes[longest]} tokens, "
-            f"but the model reads {limit}; leave it out, or train with --max-source-positions"
+            f"but the model reads at most {limit}; leave the example out, or train with "
+            "--max-source-positions"
         )
 
 
@@ -89,7 +90,7 @@ def predict(loaded: Loaded, subset: str, batch_size: int) -> list[tuple[int, int
 
 
 def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] = ()) -> dict:
-    """Return ``examples``, ``accuracy`` and ``majority`` (share of the most frequent class), in %.
+    """Return ``examples``, and in percent ``accuracy`` and ``majority`` (most frequent class).
 
     ``answers`` is the result of :func:`predict`. If names of groups are given, the key ``groups``
     holds ``examples`` and ``accuracy`` of each group that occurs.
@@ -118,7 +119,7 @@ def main(words: Sequence[str] | None = None) -> int:
     data = Path(args.data)
     check_data_exists(data)
     if not (data / "label").is_dir():
-        raise UserError(f"{data}: no labels in it; {MAKE_DATA}")
+        raise UserError(f"{data}: has no labels; {MAKE_DATA}")
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     hide_log()

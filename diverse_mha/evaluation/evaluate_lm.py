@@ -66,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--by-sentence",
         action="store_true",
         help="score every line by itself, without the lines before it; also writes "
-        "FILE.scores.tsv, with each line's log-probability (natural) and number of tokens",
+        "FILE.scores.tsv, with each line's natural log-probability and number of tokens",
     )
     add_samples(parser)
     return parser
@@ -78,7 +78,7 @@ def count_tokens(data: Path, subset: str) -> int:
 
     check_data_folder(data)
     if not (data / "dict.txt").is_file():
-        raise UserError(f"{data}: no dict.txt in it; give data for language modelling")
+        raise UserError(f"{data}: has no dict.txt; give data for language modelling")
     if not (data / f"{subset}.idx").is_file():
         raise UserError(f"--subset {subset}: not in {data}; available: {splits_in(data)}")
     check_split(data, subset)
@@ -200,7 +200,7 @@ def main(words: Sequence[str]) -> int:
             "checkpoint from before the training diverged"
         )
     if evaluated != tokens:
-        cure = "leave --by-sentence out, or shorten them" if args.by_sentence else "shorten them"
+        cure = "shorten the lines" + ", or leave out --by-sentence" * args.by_sentence
         raise UserError(
             f"{args.subset}: {tokens - evaluated:,} of its {tokens:,} tokens are in lines longer "
             f"than the {block} tokens that the model reads; {cure}"

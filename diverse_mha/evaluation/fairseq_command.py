@@ -51,14 +51,15 @@ def evaluation_parser(
     ``model`` and ``data`` are help texts; ``output`` is the suffix of the default result file.
     """
     parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
-    text = f"{model}, or a run's folder (its recipe then sets the checkpoint and default options)"
+    text = f"{model}; for a run's folder, its recipe sets the checkpoint and default options"
     parser.add_argument("checkpoint", help=text)
     parser.add_argument("data", metavar="data_bin", help=data)
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FILE.json",
-        help=f"result (default: CHECKPOINT.{output}.json; a result with other settings is kept)",
+        help=f"file for the scores (default: CHECKPOINT.{output}.json, which is replaced only by a "
+        "result with the same settings)",
     )
     add_force(parser)
     add_cpu(parser)
@@ -78,7 +79,7 @@ def add_samples(parser: argparse.ArgumentParser) -> None:
 class Inputs:
     """Input files of a fairseq command, and the options passed on to it."""
 
-    checkpoint: str  # several joined by ':' form an ensemble
+    checkpoint: str  # path; several paths joined by ':' form an ensemble
     data: str
     subset: str
     cpu: bool
@@ -142,14 +143,16 @@ def evaluation_output(
         checkpoints: the checkpoints; the default name joins their names, with their folders if
             names repeat.
         default: suffix of the default name.
-        asked: settings of this evaluation; an existing result with others is not replaced.
-        key: a key in every result of the command, to recognise its results.
+        asked: settings of this evaluation; a result with other settings is not replaced.
+        key: a key that every result of the command has.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
         folders = (Path(one).absolute().parent.name for one in checkpoints)
         stems = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
-    file = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")  # a subset may be in a folder
+    file = f"{'+'.join(stems)}.{default}.json".replace(
+        os.sep, "-"
+    )  # a split's name may contain a folder
     output = args.output or Path(checkpoints[0]).with_name(file)
     check_output_file("--output", output, ".json")
     inputs = [
@@ -218,9 +221,10 @@ def run_fairseq(
 
 
 class _Progress:
-    """Replacement of fairseq's progress bar, which our log level hides.
+    """Progress bar in place of fairseq's, which our log level hides.
 
-    It counts ``sentences`` (None: batches) and shows the steps of beam search within a batch.
+    Counts up to ``sentences``, and shows the steps of beam search within a batch. If ``sentences``
+    is None, counts batches.
     """
 
     def __init__(self, batches: Any, *, sentences: int | None = None, **_: Any):

@@ -1,7 +1,7 @@
 """Steps of a recipe other than training: data preparation, averaging, search and scoring.
 
-They are configured in the groups ``generation``, ``eval_lm`` and ``scoring`` of a recipe, which are
-also saved in checkpoints.
+The steps are configured in the groups ``generation``, ``eval_lm`` and ``scoring`` of a recipe.
+These groups are also saved in checkpoints.
 """
 
 import shlex

@@ -53,7 +53,7 @@ def pipeline_of(folder: Path) -> Pipeline:
 
 
 def _model(folder: Path, pipeline: Pipeline) -> Path:
-    """Return the checkpoint to evaluate. If it is an average, write it if missing or outdated."""
+    """Return the checkpoint to evaluate; first write a missing or outdated averaged checkpoint."""
     if not pipeline.average:
         return folder / (BEST if (folder / BEST).is_file() else LAST)
     output, last = folder / AVERAGED, folder / LAST

@@ -60,7 +60,7 @@ ROWS = [
     # scripts/evaluate-classifier.sh
     Row("class-translation", "evaluate-classifier best.pt pairs", "best.pt",
         "diverse-mha evaluate"),
-    Row("class-data", "evaluate-classifier classifier.pt bin", "bin: no labels in it",
+    Row("class-data", "evaluate-classifier classifier.pt bin", "bin: has no labels",
         "data-prep/"),
     Row("class-empty", "evaluate-classifier classifier.pt hollowpairs --subset valid,none",
         "input0/none.idx", "another split"),
@@ -100,7 +100,8 @@ ROWS = [
     Row("analyze-sentences", "analyze best.pt bin --sentences 1", "--sentences 1", "--output"),
     Row("analyze-importance-of", "analyze best.pt bin --importance-of mean",
         "--importance-of mean has no effect", "importance"),
-    Row("analyze-max-tokens", "analyze best.pt bin --max-tokens 2", "--max-tokens 2", "give more"),
+    Row("analyze-max-tokens", "analyze best.pt bin --max-tokens 2", "--max-tokens 2",
+        "give a higher value"),
     Row("analyze-nan", "analyze nan-best.pt bin", "nan-best.pt: parameter ", "take a"),
     Row("analyze-output-empty", "analyze best.pt bin --output ''", "--output is empty", "a path"),
     Row("analyze-output", "analyze best.pt bin --output file/x", "--output file/x", "folder"),

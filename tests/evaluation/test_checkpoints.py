@@ -76,7 +76,7 @@ def loaded(path, **options):
     [
         (
             {"sample_break_mode": "eos"},
-            "b.pt: trained with --sample-break-mode eos, but a.pt with none, .* one by one",
+            "b.pt: trained with --sample-break-mode eos, but a.pt with none, .* one model at a",
         ),
         ({"add_bos_token": True}, "b.pt: trained with --add-bos-token True, but a.pt with none"),
         ({"tokens_per_sample": 50}, "b.pt: trained with --tokens-per-sample 50, but a.pt with 16"),

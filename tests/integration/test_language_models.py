@@ -106,7 +106,7 @@ def test_lines_over_the_length_limit_are_counted(text, tmp_path):
     assert done.returncode != 0
     assert (
         "test: 117 of its 117 tokens are in lines longer than the 4 tokens that the model reads; "
-        "leave --by-sentence out, or shorten them"
+        "shorten the lines, or leave out --by-sentence"
     ) in done.stderr
 
 

@@ -35,12 +35,12 @@ Result = tuple[dict[str, float], dict[str, np.ndarray], dict[str, object]]
 
 @dataclass(frozen=True)
 class Scored:
-    """One model and its test score."""
+    """The test scores of one model."""
 
     path: str  # as the user gave it
     seed: int | None  # random seed of the training; None if unknown
     scores: dict[str, float]  # measure, such as ``BLEU`` -> score on the test set
-    #: Metric -> counts of each sentence, (sentences, K).
+    #: Metric -> counts of each sentence, (sentences, counts).
     statistics: dict[str, np.ndarray] = field(default_factory=dict, compare=False)
     test: dict[str, object] = field(default_factory=dict)  # settings of test set and scorer
     search: dict[str, object] = field(default_factory=dict)  # settings of the beam search

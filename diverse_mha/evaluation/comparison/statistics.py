@@ -12,15 +12,15 @@ CHARACTERS = 6  # longest character n-grams of chrF
 BETA = 2.0  # weight of recall in chrF
 
 
-#: A function from sums (..., K) of sentence statistics to corpus scores (...) in percent.
+#: A function from counts (..., K), summed over sentences, to corpus scores (...).
 Metric = Callable[[np.ndarray], np.ndarray]
 
 
 def bleu(sums: np.ndarray) -> np.ndarray:
     """Return BLEU in percent (Papineni et al. 2002), smoothed as in mteval-v13a.
 
-    BP * exp(mean over n of log p_n) with p_n = matches / n-grams. For the k-th order without a
-    match, p_n is 1 / (2^k n-grams).
+    BP * exp(mean over n of log p_n), where BP is the brevity penalty and p_n = matches / n-grams of
+    order n. For the k-th order without a match, p_n is 1 / (2^k n-grams).
 
     Args:
         sums: (..., 10) counts in sacreBLEU's order: words of the translation, words of the
@@ -76,7 +76,7 @@ RESAMPLED = METRICS | {SCORE: average}
 def sentence_statistics(
     hypotheses: Sequence[str], reference: Sequence[str], *, tokenize: str, lowercase: bool
 ) -> dict[str, np.ndarray]:
-    """Return metric -> sacreBLEU's counts of each sentence: (sentences, K) integers as float64."""
+    """Return metric -> sacreBLEU's counts of each sentence: float64 (sentences, counts)."""
     from sacrebleu.metrics import BLEU, CHRF
 
     counters = {
@@ -91,8 +91,8 @@ def sentence_statistics(
     }
 
 
-LEVEL = 0.95  # of confidence intervals
-POWER = 0.8  # of a test, for the smallest detectable difference
+LEVEL = 0.95  # confidence level of intervals
+POWER = 0.8  # power at which a difference counts as detectable
 CHUNK = 500  # resamples that are scored at a time
 
 
@@ -190,8 +190,8 @@ def by_rows_and_seeds(
         step: rounding step of the scores; the noise variance is at least step^2 / 12.
 
     Returns:
-        The differences of all rows but the first. No interval with one seed; None where no seed
-        links a row to the first, directly or through other rows.
+        The differences of all rows but the first. A row with one seed has no interval. None: no
+        seed links the row to the first, directly or through other rows.
     """
     seeds = sorted({seed for row in scores for seed in row})
     cells = [
@@ -241,7 +241,7 @@ def resampled_scores(
 ) -> np.ndarray:
     """Return the scores (resamples, models) of all models on the same bootstrap resamples.
 
-    ``statistics`` holds the counts for ``metric``: (models, sentences, K).
+    ``statistics`` holds the counts for ``metric``: (models, sentences, counts).
     """
     models, sentences, size = statistics.shape
     side_by_side = statistics.transpose(1, 0, 2).reshape(sentences, models * size)

@@ -24,7 +24,7 @@ from diverse_mha.evaluation.comparison.statistics import (
 
 RESAMPLES = 10_000  # draws of the bootstrap
 SEED = 12345
-#: Two systems are not tested if both mean scores are below these: a test would say nothing useful.
+#: A difference is not tested if both mean scores are below these values: too few words match.
 LOWEST = {"BLEU": 1.0, "chrF": 10.0}
 
 
