@@ -24,7 +24,7 @@ class UserError(ValueError):
 
 
 def user_error_in(error: BaseException) -> UserError | None:
-    """Return ``error`` if it is a :class:`UserError`, or one that torch quotes from a worker.
+    """Return ``error`` if it is a :class:`UserError`, or the one that torch quotes from a worker.
 
     torch's ProcessRaisedException ends with the last line of the worker's traceback. Other errors
     give None.
@@ -56,7 +56,7 @@ def run_cli(main: Callable[[], int | None], *, interrupted: str = RESUMES) -> No
         print(interrupted, file=sys.stderr)
         code = 130
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at its end.
+        # Otherwise the interpreter's last flush of stdout would raise the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     except OSError as error:
@@ -97,7 +97,7 @@ def describe_os_error(error: OSError) -> str:
     elif error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
         text += "; check the name"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        text += "; choose a place you may write to, or change its permissions"
+        text += "; choose a path you may write to, or change its permissions"
     return text
 
 
@@ -148,7 +148,7 @@ def called(command: str) -> str:
 
 
 def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:
-    """Make a fairseq parser report errors like :class:`OneLineParser`; ``who`` is its name."""
+    """Make a fairseq parser report errors like :class:`OneLineParser`, as program ``who``."""
     parser.prog, parser.error = who, functools.partial(OneLineParser.error, parser)
     return parser
 

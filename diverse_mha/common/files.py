@@ -135,7 +135,7 @@ def check_output_file(option: str, path: str | Path, ending: str = "") -> None:
 
 
 def check_output_folder(option: str, path: str | Path) -> None:
-    """Raise an error if a folder cannot be written to; it and its parents may be missing."""
+    """Raise an error if a folder cannot be written to; missing folders could be created."""
     _check_above(option, Path(path), Path(path))
 
 
@@ -152,6 +152,6 @@ def _check_above(option: str, path: Path, folder: Path) -> None:
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():
-        raise UserError(f"{option} {path}: {folder} is not a folder; choose another place")
+        raise UserError(f"{option} {path}: {folder} is not a folder; choose another path")
     if not os.access(folder, os.W_OK | os.X_OK) or folder.is_relative_to("/proc"):
-        raise UserError(f"{option} {path}: {folder} cannot be written to; choose another place")
+        raise UserError(f"{option} {path}: {folder} cannot be written to; choose another path")

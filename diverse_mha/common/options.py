@@ -59,10 +59,10 @@ def option(
     """Declare an option, a field of a dataclass.
 
     Args:
-        default: its default.
-        text: its help.
-        choices: its legal values; empty allows any value of its type.
-        legal: its range; a default of None is always legal.
+        default: default value.
+        text: help text.
+        choices: legal values; empty allows any value of the field's type.
+        legal: legal range; a default of None is always legal.
     """
     return field(default=default, metadata={"help": text, "choices": choices, "range": legal})
 
@@ -169,11 +169,11 @@ class Place(NamedTuple):
 
     Attributes:
         component: ``encoder``, ``cross`` or ``decoder``.
-        side: the stack that it is in, ``encoder`` or ``decoder``.
+        side: the stack that contains the module, ``encoder`` or ``decoder``.
         number: layer number, from 1.
-        embed_dim: C, the embedding dimension of that stack.
-        num_heads: H.
-        activation_dropout: fairseq's option.
+        embed_dim: embedding dimension of the stack (C).
+        num_heads: number of attention heads (H).
+        activation_dropout: value of fairseq's option.
     """
 
     component: str
@@ -194,10 +194,10 @@ class Method:
 
     Attributes:
         name: value of the seam's option.
-        help: its name in that option's help, such as "em-routing (Li et al. 2021)".
+        help: name in the option's help text, such as "em-routing (Li et al. 2021)".
         build: returns the module for an instance of ``options`` and a ``Place``, or None if
-            attention needs no module. It must be a top-level function, so that models pickle.
-        options: dataclass of its options.
+            attention needs no module. Must be a top-level function, so that models pickle.
+        options: dataclass of the method's options.
         check: raises ``UserError`` for options that do not fit a ``Place``; called for every
             component before anything is built.
         stock: True if a trained model computes the same as a stock fairseq model.
@@ -306,7 +306,7 @@ class Seam(Registry):
         for f in super().options():
             if f.name not in own:
                 others = [m.name for m in self if f.name in {g.name for g in fields(m.options)}]
-                # The user resets an option that the architecture has set by giving its default.
+                # To reset an option that the architecture has set, the user gives its default.
                 why = f"with {flag(self.name)} {name}; use it with {' or '.join(others)}, "
                 why += f"or reset it to {f.default}"
                 refuse_idle(cfg, [f], why)

@@ -18,7 +18,7 @@ def add_force(parser: argparse.ArgumentParser) -> None:
     """Declare ``--force``."""
     parser.add_argument(
         "--force", action="store_true",
-        help="replace existing files that this command did not write (never one that it reads)",
+        help="replace existing files that this command did not write (but never an input file)",
     )  # fmt: skip
 
 

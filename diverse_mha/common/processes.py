@@ -80,7 +80,7 @@ def import_path() -> dict[str, str]:
 class Command:
     """A child process in its own session, so that Ctrl-C reaches only this process.
 
-    Starts a command line with the options of ``subprocess.Popen``.
+    ``words`` is the command line; ``options`` are those of ``subprocess.Popen``.
 
     Attributes:
         code: exit code as in a shell (128 + number of a signal); None while it runs.
@@ -178,7 +178,7 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 IMITATED_BFLOAT16 = (
-    "this processor has no bfloat16 arithmetic and imitates it, which can take ten times as long "
+    "this processor has no bfloat16 arithmetic and emulates it, which can take ten times as long "
     "as float32"
 )
 
@@ -220,7 +220,7 @@ def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | No
 
 def installed(*names: str) -> dict[str, str]:
     """Return the versions, by name, of those distributions that are installed."""
-    import importlib.metadata  # here, because it is slow
+    import importlib.metadata  # here, because the import is slow
 
     by_name = {}
     for name in names:
@@ -232,9 +232,10 @@ def installed(*names: str) -> dict[str, str]:
 
 
 def resident_bytes() -> tuple[int, int]:
-    """Return this process's current and peak resident memory in bytes; the peak twice if not Linux.
+    """Return this process's current and peak resident memory in bytes.
 
-    On Linux ``ru_maxrss`` starts at the peak of the parent process, so it is not used.
+    Outside Linux the peak is returned for both. On Linux ``ru_maxrss`` is not used, because it
+    starts at the peak of the parent process.
     """
     status = Path("/proc/self/status")
     if status.exists():

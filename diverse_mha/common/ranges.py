@@ -12,7 +12,7 @@ class Range(NamedTuple):
     Attributes:
         words: description of the values, as in "must be 1 or more".
         legal: returns True for a legal value.
-        kind: name of their type, which precedes ``words`` in messages, such as "a number ".
+        kind: name of the values' type, which precedes ``words`` in messages, such as "a number ".
     """
 
     words: str
@@ -20,7 +20,7 @@ class Range(NamedTuple):
     kind: str = ""
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ValueError if ``value`` is illegal; ``name`` is the function's argument."""
+        """Raise ValueError if ``value`` is illegal; ``name`` is the argument's name."""
         if not self.legal(value):
             raise ValueError(f"{name} is {value!r}; expected {self.kind}{self.words}")
 

@@ -17,7 +17,7 @@ class Status:
         updates: number of updates.
         epochs: number of complete epochs.
         finished: True after the last update or epoch, and if ``--patience`` or ``--stop-min-lr``
-            ended the training; False if ``--stop-time-hours`` did.
+            ended the training; False if ``--stop-time-hours`` ended it.
         diverged: True if the gradients became NaN or infinite.
         best: best validation score so far, by ``--best-checkpoint-metric``; None without one.
     """

@@ -81,7 +81,7 @@ def parse_overrides(words: Sequence[str]) -> tuple[dict[str, str], dict[str, obj
         except HydraException:
             raise UserError(
                 f"{word}: Hydra cannot read the value; put the value in quotes, \"KEY='VALUE'\", "
-                "with \\' for an apostrophe in it, or correct it"
+                "with \\' for an apostrophe, or correct the value"
             ) from None
         key = override.key_or_group
         of_hydra = key.replace("/", ".").partition(".")[0] == "hydra"
@@ -118,7 +118,7 @@ def read(path: Path) -> DictConfig:
         raise UserError(f"{path}: not readable as YAML{line}; correct it") from None
     except (OmegaConfBaseException, OSError):
         settings = None  # the file contains a single value
-    # A line of words is read as a key without a value.
+    # OmegaConf reads a line of words as a key without a value.
     if not isinstance(settings, DictConfig) or [*settings.values()] == [None]:
         raise UserError(f"{path}: contains no settings; see the recipes in configs/")
     return settings

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli
 
-WAIT_SECONDS = 5  # in which the first process reports an error that all processes raise
+WAIT_SECONDS = 5  # time for the first process to report an error that all processes raise
 
 
 @contextlib.contextmanager
 def first_process_reports() -> Iterator[None]:
     """Context manager: delay a user error in all processes but the first.
 
-    The first process reports it, and its failure ends the others.
+    The first process reports the error at once. When it fails, the launcher ends the others.
     """
     try:
         yield

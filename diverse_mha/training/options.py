@@ -1,6 +1,6 @@
 """Lists the options of our models, criterions and tasks: ``diverse-mha options``.
 
-fairseq's ``--help`` without ``--user-dir`` shows none of them, because it does not know the plugin.
+fairseq's ``--help`` shows none of them without ``--user-dir``, because the plugin is not loaded.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def components() -> dict[str, Component]:
     registered = {}
     for group, (classes, configs) in registries.items():
         for name, config in configs.items():
-            # The class tells whether it is ours: extended dataclasses keep fairseq's module.
+            # Test the class: a dataclass that extends one of fairseq's keeps fairseq's module.
             if config is None or not classes[name].__module__.startswith("diverse_mha."):
                 continue
             options = [f for f in fields(config) if f.name in added]
@@ -104,7 +104,10 @@ def _added() -> set[str]:
     configs = (ClassifierConfig, SentenceClassificationConfig, TokenLossConfig)
     own = [f for config in configs for f in fields(config)]
     names = {option.name for option in (*own, *seam_options(), *diversity_options())}
-    return names - {"_name", "data"}  # these have no option: --arch and the like, and DATA
+    return names - {
+        "_name",
+        "data",
+    }  # set by --arch, --task and so on, and by DATA
 
 
 def default_of(option: Field) -> str:

@@ -34,7 +34,7 @@ def choose(job: Request) -> tuple[list[str], str]:
     if gpu or computes_in_bfloat16() is not False:
         return [], "precision: bfloat16"
     return ["++common.bf16=false"], (
-        "precision: float32, as this processor imitates bfloat16; common.bf16=true forces bfloat16"
+        "precision: float32, as this processor emulates bfloat16; common.bf16=true forces bfloat16"
     )
 
 

@@ -18,7 +18,7 @@ from diverse_mha.training import batch, precision, train
 from diverse_mha.training.fairseq_train import first_process_reports
 from diverse_mha.training.terminal import quiet_console
 
-CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md have the keys"
+CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md list the keys"
 _LEFT_OUT = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 
@@ -65,7 +65,7 @@ def names_of_groups() -> dict[str, Iterable[str]]:
 
 
 def unknown_name(job: train.Request) -> str | None:
-    """Return a message for an unregistered name in a recipe; None without one."""
+    """Return a message if a recipe names an unregistered model, task or the like; else None."""
     for group, known in names_of_groups().items():
         # This reads both forms: model=NAME on the command line, model._name in the file.
         name = job.setting(group, "_name")
@@ -75,7 +75,7 @@ def unknown_name(job: train.Request) -> str | None:
 
 
 def schemas(job: train.Request) -> dict[str, type]:
-    """Return each group's dataclass of config keys; the recipe's choice of a name selects it."""
+    """Return group -> dataclass of the config keys of the class that the recipe chooses."""
     from fairseq import models, registry, tasks
     from fairseq.dataclass.configs import FairseqConfig
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from diverse_mha.common.options import flag
 
-_TRUE = ("true", "yes", "on", "y", "1")  # as OmegaConf reads them
+_TRUE = ("true", "yes", "on", "y", "1")  # values that OmegaConf reads as true
 
 
 @dataclass
 class Request:
     """Request for a training."""
 
-    arguments: list[str]  # for fairseq, as given
+    arguments: list[str]  # options or overrides for fairseq, as given
     processes: int | None = None  # None: fairseq's default
     config: Path | None = None  # the YAML file, for fairseq-hydra-train
-    recipe: dict = field(default_factory=dict)  # the settings in it
+    recipe: dict = field(default_factory=dict)  # settings of the recipe
     dry: bool = False  # show the settings, and train nothing
 
     def setting(self, group: str, key: str) -> str | None:

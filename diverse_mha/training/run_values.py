@@ -32,7 +32,7 @@ examples:
   bash scripts/run.sh multi30k_small method=hsic checkpoint.save_dir=runs/hsic
   bash scripts/run.sh wmt14_en_de_google method=coda size=base
 """
-#: Kind of model -> evaluation script, and names of its results with the test set's last.
+#: Kind of model -> evaluation script, and suffixes of the result files, the test set's last.
 _EVALUATIONS = {
     "translation": ("evaluate.sh", ["test"]),
     "language_model": ("evaluate-lm.sh", ["valid", "test"]),
@@ -91,10 +91,10 @@ def values(words: Sequence[str]) -> dict[str, object]:
 
 
 def _place(job: Request, group: str, key: str) -> str:
-    """Return a folder of the recipe; relative to the current folder if it is inside it."""
+    """Return a folder that the recipe sets, without Hydra's prefix for the current folder."""
     folder = job.setting(group, key)
     if folder is None or folder == "???":
-        raise UserError(f"{job.config}: no {group}.{key}; add {group}.{key}=FOLDER")
+        raise UserError(f"{job.config}: has no {group}.{key}; add {group}.{key}=FOLDER")
     choices = compose.groups_of(job.config) | compose.parse_overrides(job.arguments)[0]
     folder = folder.replace("${hydra:runtime.cwd}/", "")
     folder = _CHOICE.sub(lambda match: str(choices.get(match[1])), folder)

@@ -35,7 +35,7 @@ def is_shown(record: logging.LogRecord) -> bool:
 
 
 class RunSummaryFormatter(logging.Formatter):
-    """Formatter: replaces fairseq's line with the number of parameters by a summary of the run."""
+    """Log formatter: fairseq's line on the number of parameters becomes a summary of the run."""
 
     def __init__(self, job: Request) -> None:
         super().__init__()

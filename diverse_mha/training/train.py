@@ -5,7 +5,7 @@
 
 * CPU processes train one model, with gloo and fairseq's ``legacy_ddp``. fairseq alone would take
   its world size from the number of GPUs and train unrelated copies.
-* If a worker fails, the others are ended, and its exit code is returned.
+* If a worker fails, the others are ended, and the failed worker's exit code is returned.
 * A wrong data folder is refused before the slow import of fairseq. So this module imports nothing
   slow.
 
@@ -304,9 +304,9 @@ def hydra_quoted(text: str) -> str:
 
 
 def _hydra_word(word: str) -> str:
-    """Quote the value of ``key=value`` if Hydra's grammar needs that."""
+    """Quote the value of ``key=value`` if Hydra's grammar requires quotes."""
     key, _, value = word.partition("=")
-    # A value with quotes, brackets, escapes or interpolations is in that grammar already.
+    # A value with quotes, brackets, escapes or interpolations is taken as Hydra's grammar.
     written = set(value) & set("\"'[]{}$\\")
     return word if _PLAIN.fullmatch(value) or written else f"{key}={hydra_quoted(value)}"
 

@@ -42,7 +42,7 @@ def raising(error):
         (
             PermissionError(errno.EACCES, "Permission denied", "/data"),
             2,
-            "error: /data: Permission denied; choose a place you may write to, or change its "
+            "error: /data: Permission denied; choose a path you may write to, or change its "
             "permissions\n",
         ),
         (OSError("odd"), 2, "error: odd\n"),
