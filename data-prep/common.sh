@@ -7,10 +7,10 @@ set -euo pipefail
 root=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 script=data-prep/${0##*/}
 corpus=${0##*/prepare-} corpus=${corpus%.sh}
-names=() kinds=() texts=()              # of the options
-folders=() titles=() works=()           # of the steps
-title="" tmp="" job=""                  # of the current step: title, folder and process group
-made="" got=""                          # the topmost folder that begin makes; the file that fetch got
+names=() kinds=() texts=()              # names, kinds and help texts of the options
+folders=() titles=() works=()           # folders, titles and functions of the steps
+title="" tmp="" job=""                  # title, folder and process group of the current step
+made="" got=""                          # the topmost folder that begin creates; the path that fetch sets
 
 fail() { # MESSAGE [EXIT CODE]
     echo "error: $1" >&2
@@ -20,7 +20,7 @@ fail() { # MESSAGE [EXIT CODE]
 note() { echo "$*" >&3; } # prints to the terminal; a step's standard output is its summary
 
 # option NAME DEFAULT KIND TEXT: declares --NAME, which sets the variable of that name. KIND is flag,
-# a|b for a choice, N1 for a whole number from 1 up, X for a number from 1 up, or a word for any text.
+# a|b for a choice, N1 for a whole number from 1 up, X for a number from 1 to 1000, or a word for any text.
 option() {
     names+=("$1") kinds+=("$3") texts+=("$4${2:+ ($2)}")
     printf -v "$1" %s "$2"
@@ -100,7 +100,7 @@ begin() {
     made=$out
     local above=$out
     while [[ ! -e $above && ! -L $above ]]; do made=$above above=$(dirname -- "$above"); done
-    [[ -d $above && -w $above ]] || fail "--out $out: $above cannot be written to; choose another place"
+    [[ -d $above && -w $above ]] || fail "--out $out: $above cannot be written to; choose another path"
     [[ $above != "$out" ]] || made=""
     . "$root/scripts/env.sh"
     export PYTHONUTF8=1
@@ -125,7 +125,7 @@ stop() { # EXIT CODE: after Ctrl-C or another signal
     exit "$1"
 }
 
-tidy_up() { # EXIT CODE: ends the current step, and removes what it wrote and folders still empty
+tidy_up() { # EXIT CODE: ends the current step; removes its files, and the created folders if empty
     trap '' INT TERM HUP
     if [[ -n $job ]]; then
         kill -TERM -- "-$job" 2>/dev/null || true

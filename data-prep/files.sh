@@ -10,7 +10,9 @@ text_of() { # FILE: prints it, decompressed if it is gzipped
     if [[ $(head -c 2 <"$1" | od -An -tx1 | tr -d ' ') == 1f8b ]]; then gzip -dc <"$1"; else cat <"$1"; fi
 }
 
-checked() { # FILE CHECKSUM: sha256:..., md5:..., text-sha256:... (of decompressed text), git-blob:..., none (unknown)
+# checked FILE CHECKSUM: succeeds if the file has the checksum, else prints the reason. CHECKSUM is
+# sha256:..., md5:..., text-sha256:... (of the decompressed text), git-blob:..., or none (unknown).
+checked() {
     local method=${2%%:*} have
     case $method in
         none) return ;;
@@ -23,8 +25,9 @@ checked() { # FILE CHECKSUM: sha256:..., md5:..., text-sha256:... (of decompress
     return 1
 }
 
-# fetch NAME CHECKSUM URL...: checks the file and sets $got to its path. It is in the folder --from,
-# gzipped or not if the checksum is that of the text, or else is downloaded into download/.
+# fetch NAME CHECKSUM URL...: sets $got to the path of the file, and checks the file. With --from it is
+# taken from that folder, also gzipped if CHECKSUM is that of the text. Otherwise it is downloaded into
+# download/.
 fetch() {
     local name=$1 sum=$2 url why="" reasons="" place
     shift 2
@@ -52,7 +55,7 @@ fetch() {
         reasons+="${reasons:+; }$url: $why"
     done
     fail "cannot download $name ($reasons); run the same command again to resume, or put the file into a \
-folder and give that with --from"
+folder and give the folder with --from"
 }
 
 download() { # URL PART CHECKSUM: resumes an earlier attempt; prints the reason if it fails
@@ -122,17 +125,17 @@ thousands() { # NUMBER: prints it with commas
     echo "$n$end"
 }
 
-sum_of() { # FILE...: prints one checksum of their contents, for files without a published one
+sum_of() { # FILE...: prints one checksum of the contents, for files without a published checksum
     local file
     for file in "$@"; do [[ ! -f $file ]] || digest sha256 <"$file"; done | digest sha256
 }
 
-sum_of_texts() { # FILE...: the same for texts that may be gzipped
+sum_of_texts() { # FILE...: prints one checksum of texts that may be gzipped
     local file
     for file in "$@"; do text_of "$file" 2>/dev/null | digest sha256; done | digest sha256
 }
 
-own_text() { # NAME: sets $got to its path in the folder --from, gzipped or not
+own_text() { # NAME: sets $got to the file's path in the folder --from, gzipped or not
     [[ ! -f $from/$1 || ! -f $from/$1.gz ]] || text_of "$from/$1.gz" 2>/dev/null | cmp -s - "$from/$1" ||
         fail "$from has $1 and $1.gz with different text; keep one of them"
     for got in "$from/$1" "$from/$1.gz"; do [[ ! -f $got ]] || return 0; done

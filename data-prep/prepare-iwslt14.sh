@@ -3,12 +3,13 @@
 #
 #     bash data-prep/prepare-iwslt14.sh
 #
-# Zheng et al. 2021: "standard practice" with 160k/7k/7k pairs and about 9k (7k) BPE types for the
-# source (target). That is fairseq's recipe: titles and descriptions of talks stay in the training
-# text; Moses tokenisation without normalisation; 1 to 175 tokens and a ratio of at most 1.5; all
-# lowercased; every 23rd training pair that passes this filter is held out as valid; 10,000 joint
-# merges, separate dictionaries. Left open, and decided here: the tokeniser is sacremoses, a port of
-# the Perl original; entities in the XML files (&amp;) are resolved, which the recipe does not do.
+# Zheng et al. 2021 follow "standard practice" with 160k/7k/7k pairs, and about 9k BPE types for the source
+# and 7k for the target. This is fairseq's recipe. Titles and descriptions of talks stay in the training
+# text. The text is tokenised by Moses' rules without normalisation, and lowercased. Pairs have 1 to 175
+# tokens on each side and a ratio of at most 1.5. Every 23rd training pair that passes this filter is held
+# out as valid. 10,000 merges are learned jointly; dictionaries are separate. The paper leaves two choices
+# open: here the tokeniser is sacremoses, a port of the Perl original, and entities in the XML files
+# (&amp;) are resolved, which the recipe does not do.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=de target=en
@@ -29,7 +30,7 @@ raw() {
     collect train talks "$tmp/unpacked/de-en/train.tags.de-en."{de,en}
     collect test segments "${files[@]}"
     mv -- "$tmp/train."* "$tmp/unpacked"
-    for side in de en; do # pairs are chosen for valid by the lengths of their tokenised text
+    for side in de en; do # the filter for valid counts tokens
         in_parts "${moses_rules[@]}" --language=$side -- "$tmp/unpacked/train.$side"
         mv -- "$tmp/train.$side" "$tmp/unpacked/tokens.$side"
     done

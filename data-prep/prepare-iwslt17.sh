@@ -3,14 +3,14 @@
 #
 #     bash data-prep/prepare-iwslt17.sh
 #
-# Yun et al. 2021 state 223,162/8,130/1,116 "sentences" and a BPE vocabulary of 16,384. The published
-# files hold 206,112 training sentences, and the paper's numbers are those of files in which mark-up
-# lines were counted: valid and test fit 3 such lines per talk (7,887 + 3 * 81 and 1,080 + 3 * 12) if
-# valid is dev2010 with tst2010 to tst2014, and test is tst2015; train fits 10 lines for each of 1,705
-# talks. So that is the split here, with sentences only, without titles. Left open, and decided here: the
-# archive of this language pair, since the multilingual one lacks tst2011 to tst2015; Moses tokenisation with
-# normalisation; at most 250 tokens and a ratio of at most 9, which is Moses' default; 16,384
-# sentencepiece BPE pieces and one dictionary for both sides; case is kept.
+# Yun et al. 2021 state 223,162/8,130/1,116 "sentences" and a BPE vocabulary of 16,384. The published files
+# hold 206,112 training sentences. The paper's numbers include lines of mark-up: 3 per talk in valid and
+# test (7,887 + 3 * 81 and 1,080 + 3 * 12) if valid is dev2010 with tst2010 to tst2014 and test is tst2015,
+# and 10 for each of the 1,705 talks in train. The split here is the same, with sentences only, without
+# titles. The paper leaves the rest open. This script takes the archive of this language pair, because the
+# multilingual archive lacks tst2011 to tst2015. The text is tokenised by Moses' rules with normalisation,
+# and case is kept. Pairs have at most 250 tokens on each side and a ratio of at most 9, Moses' default.
+# Both sides share 16,384 sentencepiece BPE pieces and one dictionary.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=de target=en

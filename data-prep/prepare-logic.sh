@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Prepares pairs of logical formulas (Bowman et al. 2014) for a classifier of their relation. By default
-# it generates a set by their procedure. Li et al. 2021 refer to the published set: --published downloads
-# it, and --from reads its files train0 to train12 (and test0 to test12, if they exist), plain or gzipped.
-# --out gets pairs/ (the published format, one file per length), split/, and bin/ for fairseq-train.
+# the script generates a set by the procedure of that paper. Li et al. 2021 refer to the published set:
+# --published downloads it, and --from reads its files train0 to train12 (and test0 to test12, if they
+# exist), plain or gzipped. The folder --out then has pairs/ (the published format, one file per length),
+# split/, and bin/ for fairseq-train.
 #
 #     bash data-prep/prepare-logic.sh
 #     bash data-prep/prepare-logic.sh --published --out data/logic-published

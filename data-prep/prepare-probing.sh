@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prepares the probing tasks of Conneau et al. 2018 from SentEval's files, about 10 MB each. --out gets
-# one folder per task, with text/ (label, tab, sentence) and bin/ for fairseq-train.
+# Prepares the probing tasks of Conneau et al. 2018 from SentEval's files, about 10 MB each. The folder
+# --out then has one folder per task, with text/ (label, tab, sentence) and bin/ for fairseq-train.
 #
 #     bash data-prep/prepare-probing.sh
 #     bash data-prep/prepare-probing.sh --from FOLDER --tasks bigram_shift,word_content
@@ -10,7 +10,7 @@
 all=sentence_length,word_content,tree_depth,top_constituents,bigram_shift,past_present,subj_number,obj_number
 all+=,odd_man_out,coordination_inversion
 option tasks $all NAMES "tasks, separated by commas"
-option demo "" N20 "generate N training sentences, labelled by length; every task is the same"
+option demo "" N20 "generate N training sentences, labelled by length; all tasks get the same sentences"
 option min_count 1 N1 "words that occur fewer than N times in the training text become <unk>"
 begin "$@"
 [[ -z $from || -z $demo ]] || wrong "--demo has no effect with --from; leave out one of them"
@@ -19,7 +19,7 @@ IFS=, read -r -a chosen <<<"$tasks"
 for task in "${chosen[@]}"; do
     [[ ,$all, == *",$task,"* ]] || wrong "--tasks $tasks: unknown '$task'; choose from ${all//,/, }"
     [[ ",$tasks," != *",$task,"*",$task,"* && ",$tasks," != *",$task,$task,"* ]] || wrong "--tasks $tasks: '$task' is given twice"
-    [[ -z $from || -f $from/$task.txt ]] || fail "$from has no $task.txt; put it there, or name the tasks it has with --tasks"
+    [[ -z $from || -f $from/$task.txt ]] || fail "$from has no $task.txt; put it there, or give --tasks with the tasks in that folder"
 done
 
 published() { # TASK: prints the git blob hash of SentEval's file
@@ -45,7 +45,7 @@ text() { # --task=TASK [--demo=N]: a line of the published file has a split, a l
         rm -- "$tmp/labelled.txt"
         return
     fi
-    [[ -n $from ]] || sum=git-blob:$(published "$task") # files of --from may differ from the published
+    [[ -n $from ]] || sum=git-blob:$(published "$task") # files of --from may differ from SentEval's
     fetch "$task.txt" "$sum" "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing/$task.txt" \
         "https://github.com/facebookresearch/SentEval/raw/main/data/probing/$task.txt"
     run probing read "$got" "$tmp"

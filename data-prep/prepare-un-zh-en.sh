@@ -5,12 +5,13 @@
 #     bash data-prep/prepare-un-zh-en.sh
 #
 # Yun et al. 2021 draw 2.5M pairs at random from each training set of the United Nations Parallel Corpus
-# v1.0 and take the official sets of 4,000 pairs for valid and test; the rest follows their IWSLT17
-# setting, a BPE vocabulary of 16,384. Left open, and decided here: the draw is from pairs with text on
-# both sides, by a seed, before the length filter (250 tokens, ratio 9), which then drops a few; Moses
-# tokenisation with normalisation, Chinese words cut by jieba; 16,384 sentencepiece BPE pieces for each
-# language, with separate dictionaries, since the scripts share nothing. No checksum is known for the
-# archive of the official sets: its sha256 is printed, and each file must have 4,000 lines.
+# v1.0, and take the official sets of 4,000 pairs for valid and test. The rest follows their IWSLT17
+# setting, a BPE vocabulary of 16,384. The paper leaves the following choices open. Here pairs with text on
+# both sides are drawn by a seed, before the length filter (250 tokens, ratio 9), which then drops a
+# few. The text is tokenised by Moses' rules with normalisation, and by jieba for Chinese. Each
+# language has 16,384 sentencepiece BPE pieces and its own dictionary, because the scripts differ. No
+# checksum is known for the archive of the official sets: its sha256 is printed, and each file must have
+# 4,000 lines.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=zh target=en

@@ -5,10 +5,10 @@
 #     bash data-prep/prepare-wmt14-en-de-google.sh
 #     bash data-prep/prepare-wmt14-en-de-google.sh --from FOLDER    # with wmt16_en_de.tar.gz
 #
-# Zheng et al. 2021: 4.5M/3k/3k pairs, a shared vocabulary of about 32k. The text was published
+# Zheng et al. 2021 state 4.5M/3k/3k pairs and a shared vocabulary of about 32k. The text was published
 # tokenised, filtered and in BPE, and is used unchanged, with a joined dictionary cut to 32,768 types
 # as in fairseq's recipe. The archive's raw newstest2013 and newstest2014 are the references. The link to
-# Google Drive has been reported broken at times; a copy of the archive serves as well.
+# Google Drive has been reported broken at times; you can give the folder of a copy with --from.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=en target=de

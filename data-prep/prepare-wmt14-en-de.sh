@@ -4,14 +4,15 @@
 #
 #     bash data-prep/prepare-wmt14-en-de.sh
 #
-# Li et al. 2018 and 2021 take newstest2013 as valid and newstest2014 as test, with 32,000 merges; li2018
-# counts 4M training pairs, li2021 4.6M. Europarl v7, Common Crawl and News Commentary v9, all that the
-# task had, are 4.52M. Left open, and decided here: all three are taken; Moses tokenisation with
-# normalisation, dashes inside words left alone; at most 250 tokens and a ratio of at most 9 (Moses'
-# default); merges learned jointly. Dictionaries are separate: the 88.0M parameters of li2021's base
-# model leave 43.9M for embeddings, 85.7 thousand rows of 512, which a shared dictionary does not reach
-# and three matrices over two dictionaries do. newstest2014 is the full set of 3,003, as sacreBLEU's
-# wmt14/full; the archive has its two sides as source and reference of German-English.
+# Li et al. 2018 and 2021 take newstest2013 as valid and newstest2014 as test, with 32,000 merges. li2018
+# counts 4M training pairs, li2021 4.6M. The task's corpora, Europarl v7, Common Crawl and News Commentary
+# v9, have 4.52M. The papers leave the rest open. This script takes all three corpora. The text is tokenised
+# by Moses' rules with normalisation; words with dashes are not split. Pairs have at most 250 tokens on each
+# side and a ratio of at most 9 (Moses' default). Merges are learned jointly. Dictionaries are separate: of
+# the 88.0M parameters of li2021's base model, 43.9M remain for embeddings. That is 85.7 thousand rows of
+# 512, too many for a shared dictionary, but not for three matrices over two dictionaries. newstest2014 is
+# the full set of 3,003 pairs, as sacreBLEU's wmt14/full. The archive has it for German-English, so the
+# files of source and reference are swapped.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=en target=de

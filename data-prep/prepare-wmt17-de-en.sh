@@ -5,11 +5,11 @@
 #     bash data-prep/prepare-wmt17-de-en.sh
 #
 # Yun et al. 2021 draw 2.5M pairs at random from the training set and take "the whole" sets for valid,
-# 16,573 pairs, and test, 3,004. 16,573 is newssyscomb2009 with newstest2008 to newstest2013, and 3,004
-# is newstest2017. The rest follows the IWSLT17 setting. Left open, and decided here: the training set is
-# all that the task had; the draw is from pairs with text on both sides, by a seed, before the length
-# filter (250 tokens, ratio 9), which then drops a few; Moses tokenisation with normalisation; 16,384
-# joint sentencepiece BPE pieces and one dictionary.
+# 16,573 pairs, and test, 3,004. newssyscomb2009 with newstest2008 to newstest2013 has 16,573 pairs, and
+# newstest2017 has 3,004. The rest follows the IWSLT17 setting. The paper leaves the following choices open.
+# Here the training set has all corpora of the task. Pairs with text on both sides are drawn by a seed,
+# before the length filter (250 tokens, ratio 9), which then drops a few. The text is tokenised by Moses'
+# rules with normalisation. Both sides share 16,384 sentencepiece BPE pieces and one dictionary.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=de target=en

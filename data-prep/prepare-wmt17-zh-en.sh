@@ -5,11 +5,12 @@
 #     bash data-prep/prepare-wmt17-zh-en.sh
 #
 # Li et al. 2021 take all of the parallel data "with maximum length limited to 50", about 20.6M pairs
-# (li2018: 20M), newsdev2017 as valid, newstest2017 as test, and 32K merges. Left open, and decided here:
-# the data are News Commentary v12, UN v1.0 and the CWMT corpora of the task; the limit is 50 words on
-# either side; the ratio at most 9; Chinese words are cut by jieba; English by Moses with normalisation;
-# 32,000 merges are learned for each language, with separate dictionaries, since the scripts share
-# nothing. li2021's 108M parameters of the base model fit that: embeddings of 124.8 thousand rows.
+# (li2018: 20M), newsdev2017 as valid, newstest2017 as test, and 32K merges. The paper leaves the following
+# choices open. Here the data are News Commentary v12, UN v1.0 and the CWMT corpora of the task. Pairs have
+# at most 50 words on each side and a ratio of at most 9. Chinese words are cut by jieba; English is
+# tokenised by Moses' rules with normalisation. Each language has 32,000 merges and its own dictionary,
+# because the scripts differ. The 108M parameters of li2021's base model agree with this choice: they leave
+# 124.8 thousand rows for embeddings.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=zh target=en

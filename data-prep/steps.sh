@@ -1,9 +1,10 @@
 # shellcheck shell=bash
-# Steps that run once. Each writes one folder of $out, completely or not at all: it works in NAME.tmp,
-# which is then renamed to NAME, with a stamp in it. The stamp has the corpus, the options of all steps so
-# far, and the files. A folder with the right stamp is kept. Any other folder is made again, and so are all
-# that were made from it. The old folder is deleted once the new one is complete, but never if it contains
-# a file that no step wrote. A finished corpus is replaced by another one only with --force.
+# Steps that run once. Each step writes one folder of $out, completely or not at all: it works in NAME.tmp,
+# which is renamed to NAME at the end. The file stamp in the folder records the corpus, the options of all
+# steps up to this one, and the files. A folder with the right stamp is kept. Any other folder is made
+# again, and so are the folders of all later steps. The old folder is deleted when the new folder is
+# complete, but never if it contains a file that no step wrote. A finished corpus is replaced by another
+# corpus only with --force.
 
 # step FOLDER TITLE FUNCTION [--NAME=VALUE ...]: FUNCTION, called with the options, writes into $tmp
 # and prints a summary. What it writes depends only on the options and the steps before it.
@@ -67,7 +68,7 @@ of_corpus() { # FOLDER: succeeds if its stamp names this corpus and these langua
     ! grep '^corpus: ' "$1/stamp" | grep -vxF -q "corpus: $(corpus_name)"
 }
 
-remove() { # FOLDER of a step: deletes its stamp first; of a symbolic link only the link
+remove() { # FOLDER: deletes a step's folder, its stamp first; of a symbolic link only the link
     [[ -L $1 ]] || rm -f -- "$1/stamp"
     rm -rf -- "$1"
 }

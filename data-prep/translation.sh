@@ -19,11 +19,11 @@ collect() {
 }
 
 pairs() { # FOLDER: prints the sizes of its splits
-    local split said=""
+    local split summary=""
     for split in train valid test; do
-        [[ ! -f $1/$split.$source ]] || said+="${said:+, }$(lines "$1/$split.$source") $split"
+        [[ ! -f $1/$split.$source ]] || summary+="${summary:+, }$(lines "$1/$split.$source") $split"
     done
-    echo "$said pairs"
+    echo "$summary pairs"
 }
 
 tokenise() { # OPTIONS of our tokeniser: Moses' rules by sacremoses, or jieba for Chinese
@@ -44,7 +44,7 @@ filter() { # --max-length=N --max-ratio=X: drops training pairs as Moses' clean-
 # Learn and apply subwords, with subword-nmt (bpe) or sentencepiece (pieces): for both sides together, or
 # with --apart for each side.
 bpe() { # --merges=N [--apart]
-    local models said
+    local models summary
     if (($# == 1)); then
         models=("$tmp/codes" "$tmp/codes")
         learn_bpe "$tmp/codes" "$out/clean/train.$source" "$out/clean/train.$target"
@@ -53,10 +53,10 @@ bpe() { # --merges=N [--apart]
         learn_bpe "${models[0]}" "$out/clean/train.$source"
         learn_bpe "${models[1]}" "$out/clean/train.$target"
     fi
-    said="$(merges_of "${models[@]}") BPE merges${2:+ per side}"
+    summary="$(merges_of "${models[@]}") BPE merges${2:+ per side}"
     [[ $(merges_of "${models[@]}") == "$(thousands "${1#*=}")" ]] ||
-        said+=" ($(thousands "${1#*=}") requested, but no further pair occurs twice)"
-    segment "$said" "${models[@]}"
+        summary+=" ($(thousands "${1#*=}") requested, but no further pair occurs twice)"
+    segment "$summary" "${models[@]}"
 }
 
 learn_bpe() { # CODES FILE...
@@ -72,22 +72,22 @@ merges_of() { # CODES CODES: prints the number of merges in each, after a line w
 }
 
 pieces() { # --merges=N [--apart]
-    local models said other asked
+    local models summary other asked
     if (($# == 1)); then
         models=("$tmp/sentencepiece.model" "$tmp/sentencepiece.model")
-        said=$(run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source" "$out/clean/train.$target") || exit 2
+        summary=$(run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source" "$out/clean/train.$target") || exit 2
     else
         models=("$tmp/sentencepiece.model.$source" "$tmp/sentencepiece.model.$target")
-        said=$(run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source") || exit 2
+        summary=$(run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source") || exit 2
         other=$(run subwords learn "${1#*=}" "${models[1]}" "$out/clean/train.$target") || exit 2
-        [[ $other == "$said" ]] || said+=" and $other"
+        [[ $other == "$summary" ]] || summary+=" and $other"
     fi
-    [[ $said == "$(thousands "${1#*=}")" ]] || asked=" ($(thousands "${1#*=}") requested, but no further pair occurs twice)"
-    segment "$said sentencepiece pieces${2:+ per side}${asked:-}" "${models[@]}"
+    [[ $summary == "$(thousands "${1#*=}")" ]] || asked=" ($(thousands "${1#*=}") requested, but no further pair occurs twice)"
+    segment "$summary sentencepiece pieces${2:+ per side}${asked:-}" "${models[@]}"
 }
 
 segment() { # SUMMARY MODEL MODEL: segments train of clean/, and valid and test of tok/
-    local said="$1; different subwords:" i=0 side command file long
+    local summary="$1; different subwords:" i=0 side command file long
     for side in "$source" "$target"; do
         i=$((i + 1))
         command=("$python" -m subword_nmt.apply_bpe --codes "${*:i+1:1}")
@@ -99,9 +99,9 @@ segment() { # SUMMARY MODEL MODEL: segments train of clean/, and valid and test 
             ((long == 0)) || echo "warning: $file: $(thousands "$((long))") lines of 1,024 subwords or more; with the \
 end-of-sentence token they exceed fairseq's default of 1024 positions; shorten them" >&2
         done
-        said+=" $(lines "$tmp/vocab.$side") in $side,"
+        summary+=" $(lines "$tmp/vocab.$side") in $side,"
     done
-    echo "${said%,}"
+    echo "${summary%,}"
 }
 
 preprocess() { # OPTIONS of fairseq-preprocess

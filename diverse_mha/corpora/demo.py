@@ -59,8 +59,8 @@ AGREEING = {
     "n": ("u", "u", "um"),
     PLURAL: ("es", "ens", "ems"),
 }
-PREFIX = {"a": "", "i": "ge", "o": "vü"}  # Lumi's tense ending -> prefix of Qorun's verb; i is past
-# Kind -> number of stems. "do" are verbs with an object, "go" without, "say" with a clause.
+PREFIX = {"a": "", "i": "ge", "o": "vü"}  # Lumi's tense ending (i: past) -> prefix of Qorun's verb
+# Kind -> number of stems. Verbs: "do" takes an object, "go" takes none, "say" takes a clause.
 WORDS = {"noun": 180, "adjective": 40, "relation": 5, "adverb": 8, "do": 40, "go": 14, "say": 6}
 WORDS_SEED = 20  # fixed: all corpora have the same vocabulary
 # Beginnings, vowels and endings of stems.
@@ -182,7 +182,7 @@ def pronoun(noun: Part) -> Part:
 
 
 def verb(chance: Chance, kind: str, agrees: str) -> Part:
-    """Draw a verb of a kind, its tense and its negation; ``agrees`` is that of its subject."""
+    """Draw a verb of a kind, its tense and its negation; ``agrees`` is as in the subject."""
     word, tense = chance.pick_early(lexicon()[kind]), chance.pick("aio")
     ending = AGREEING[agrees][NOMINATIVE] if tense == "i" else "it"
     number = "s"
@@ -217,8 +217,8 @@ def clause(chance: Chance, form: str, subject: Part | None = None) -> tuple[Part
         rest += [*place.qorun, after]
     if chance.happens(0.3):
         word = chance.pick(lexicon()["adverb"])
-        said, translation = translated(word.lumi + "e", word.qorun + "li")
-        lumi.append(said)
+        original, translation = translated(word.lumi + "e", word.qorun + "li")
+        lumi.append(original)
         adverb = [translation]
     if form == "subordinate":
         qorun = [*subject.qorun, *rest, *adverb, *action.qorun]
@@ -236,10 +236,10 @@ def sentence(chance: Chance) -> Pair:
     ends = "."
     if chance.happens(0.2):
         speaker = noun_phrase(chance, NOMINATIVE)
-        says, (said, _) = verb(chance, "say", speaker.agrees), clause(chance, "subordinate")
+        says, (report, _) = verb(chance, "say", speaker.agrees), clause(chance, "subordinate")
         that, translation = translated("ke", "dash")
-        lumi = [*speaker.lumi, *says.lumi, that, *said.lumi]
-        qorun = [*speaker.qorun, *says.qorun, Token(","), translation, *said.qorun]
+        lumi = [*speaker.lumi, *says.lumi, that, *report.lumi]
+        qorun = [*speaker.qorun, *says.qorun, Token(","), translation, *report.qorun]
     elif chance.happens(0.15):
         (lumi, qorun, _), _ = clause(chance, "question")
         lumi, ends = [Token("cu"), *lumi], "?"
@@ -299,7 +299,7 @@ def write_corpus(out: Path, *, pairs: int, seed: int) -> None:
 
 
 def labelled(code: str, sentences: Iterable[str]) -> list[str]:
-    """Return lines of split (tr, va or te), label and sentence; labels are classes of length."""
+    """Return lines of split (tr, va or te), label (class of length, 0 to 5) and sentence."""
     return [
         "\t".join((code, str(sum(len(text.split()) >= edge for edge in (6, 8, 10, 12, 14))), text))
         for text in sentences

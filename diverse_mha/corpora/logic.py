@@ -118,8 +118,8 @@ def parse_pair(line: str) -> str:
     sign, *sides = line.split("\t")
     if sign not in RELATIONS or len(sides) != 2 or not all(map(str.split, sides)):
         raise ValueError(
-            f"{line[:40]!r}: expected RELATION, LEFT and RIGHT between tabs; RELATION is one of "
-            f"{' '.join(RELATIONS)}"
+            f"{line[:40]!r}: expected RELATION, LEFT and RIGHT separated by tabs; RELATION is one "
+            f"of {' '.join(RELATIONS)}"
         )
     unknown = {token for side in sides for token in side.split()}.difference(TOKENS)
     if unknown:
@@ -196,7 +196,7 @@ def main() -> None:
     add = parser.add_argument
     add("what", choices=("read", "generate", "split", "binarise"))
     add("--version", type=int, choices=[VERSION], help="version of the generator")
-    add("--files", help="checksum of the input; has no effect, but is part of the step's stamp")
+    add("--files", help="checksum of the input; data-prep repeats the step if it changes")
     add("--draws", type=int)
     add("--seed", type=int)
     add("--train-operators", type=int)

@@ -57,8 +57,8 @@ def decide(
 def check_moses(text: Path, code: str) -> None:
     """Raise an error if Moses' tokeniser splits words of a text at combining marks or letters.
 
-    It does so in Thai, Khmer, Hindi with joiners, Persian and others. A share of ``TORN_SHARE``
-    of the lines is allowed.
+    It does so in Thai, Khmer, Hindi with joiners, Persian and others. A share of ``TORN_SHARE`` of
+    the lines may have such a word.
     """
     if code == "zh":  # segmented by jieba
         return
@@ -113,7 +113,8 @@ def _earlier(root: Path, languages: Sequence[str]) -> tuple[str, list[str], dict
         raise UserError(f"--like {root}: not a prepared corpus; give a folder with bin/") from None
     if set(languages) != set(moses):
         raise UserError(
-            f"--like {root}: is of {' and '.join(moses)}; give a corpus of the same languages"
+            f"--like {root}: is a corpus of {' and '.join(moses)}; give one of "
+            f"{' and '.join(languages)}"
         )
     rules = [] if tokeniser == "moses" else [f"--tokeniser={tokeniser}"]
     joint = root / "bpe" / model

@@ -46,7 +46,9 @@ def preparation(data: Path) -> Preparation:
         method = made["subwords"]
         return Preparation(dict(sides), options, subwords.POST_PROCESS[method], method)
     except (ValueError, LookupError, TypeError) as error:
-        raise UserError(f"{note}: damaged, or not by data-prep; prepare the data again") from error
+        raise UserError(
+            f"{note}: is damaged, or was not written by data-prep; prepare the data again"
+        ) from error
 
 
 def subwords_of(dictionary: Path) -> str | None:

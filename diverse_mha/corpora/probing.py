@@ -1,7 +1,8 @@
 """Prepares the probing tasks of Conneau et al. 2018 (SentEval), ten sentence classification tasks.
 
 ``python -m diverse_mha.corpora.probing read|binarise ...``. A published file has an example on each
-line: ``split TAB label TAB sentence``. The split is ``tr``, ``va`` or ``te``; text is tokenised.
+line: ``split TAB label TAB sentence``. The split is ``tr``, ``va`` or ``te``. The sentence is
+tokenised.
 """
 
 import argparse
@@ -23,7 +24,9 @@ def parse_example(line: str) -> tuple[str, str, str]:
     """Return split, label and sentence of a line; raises ValueError for a malformed line."""
     fields = line.split("\t")
     if len(fields) != 3 or fields[0] not in SPLITS:
-        raise ValueError("expected SPLIT, LABEL and SENTENCE between tabs; SPLIT is tr, va or te")
+        raise ValueError(
+            "expected SPLIT, LABEL and SENTENCE separated by tabs; SPLIT is tr, va or te"
+        )
     split, label, sentence = fields
     if len(label.split()) != 1:
         raise ValueError(f"label {label!r}: must be one word")
@@ -36,7 +39,7 @@ def parse_example(line: str) -> tuple[str, str, str]:
 
 def _read(path: Path, folder: Path) -> str:
     splits: dict[str, list[str]] = {split: [] for split in SPLITS.values()}
-    # split -> label -> number of the first line with it
+    # split -> label -> number of the first line with the label
     first: dict[str, dict[str, int]] = {split: {} for split in SPLITS.values()}
     for number, (split, label, sentence) in parse_lines(path, parse_example):
         first[split].setdefault(label, number)
@@ -60,7 +63,7 @@ def _binarise(source: Path, target: Path, min_count: int) -> str:
 
 
 def main() -> None:
-    """Split a published file into TSV files, or binarise a folder of them."""
+    """Split a published file into TSV files, or binarise a folder of TSV files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("read", "binarise"))
     parser.add_argument("--min-count", type=int, default=1)

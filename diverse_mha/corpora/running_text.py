@@ -37,9 +37,9 @@ def check(folder: Path, expected: dict[str, int | None]) -> str:
 
 
 def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
-    """Write ``corpus.json`` into the data folder; return its vocabulary size as text."""
+    """Write ``corpus.json`` into the data folder; return a summary of the vocabulary."""
     known = {line.rsplit(" ", 1)[0] for line in read_lines(folder / "dict.txt")}
-    # fairseq pads dictionaries to a multiple of eight.
+    # fairseq pads dictionaries to a multiple of eight with these entries.
     words = sum(not word.startswith("madeupword") for word in known)
     made = {
         "corpus": corpus,

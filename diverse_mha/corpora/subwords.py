@@ -52,7 +52,8 @@ def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> int:
         reason = str(error).replace("\n", " ").rpartition("] ")[2]
         if least := re.search(r"required_chars\. \d+ vs (\d+)", reason):
             reason = f"every character needs a piece; give {least[1]} or more"
-        raise UserError(f"--merges {pieces}: sentencepiece cannot learn them: {reason}") from None
+        message = f"--merges {pieces}: sentencepiece cannot learn the pieces: {reason}"
+        raise UserError(message) from None
     model.write_bytes(learned)
     return _processor(model).get_piece_size()
 

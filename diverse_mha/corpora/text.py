@@ -78,7 +78,7 @@ def parse_lines(path: Path, parse: Callable[[str], Parsed]) -> Iterator[tuple[in
 def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list[list[str]]:
     """Return the lines of parallel texts; ``texts`` is option (such as ``--reference``) -> file.
 
-    A text whose option is in ``blank`` may consist of empty lines, as a diverged model's output.
+    A text whose option is in ``blank`` may consist of empty lines, like a diverged model's output.
     """
     texts_read: dict[str, list[str]] = {}
     for option, path in texts.items():
@@ -104,7 +104,7 @@ def rules_for(language: str) -> str:
 
 
 def has_rules(code: str) -> bool:
-    """Return True if sacremoses has rules for a code; otherwise it uses those of English."""
+    """Return True if sacremoses has rules for a code; otherwise it uses the rules of English."""
     from sacremoses.corpus import NonbreakingPrefixes
 
     return code in NonbreakingPrefixes().available_langs.values()

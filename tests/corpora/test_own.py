@@ -110,7 +110,7 @@ def test_lines_longer_than_a_model_reads_are_reported(text, tmp_path):
         (["--like", "x", "--lowercase"], "--lowercase: --like sets it already; leave it out"),
         (["--like", "x"], "--like x: not a prepared corpus; give a folder with bin/"),
         (["--max-ratio", "0.5"], "--max-ratio: 0.5 is not a number from 1 to 1000"),
-        (["--merges", "9"], "cannot learn them: every character needs a piece; give 31 or more"),
+        (["--merges", "9"], "learn the pieces: every character needs a piece; give 31 or more"),
         (["--out", "o:12"], "--out: o:12 contains a colon, which separates folders in fairseq"),
         (["--from", "out/raw"], "out/raw, given by --from, is not a folder"),
     ],
@@ -228,5 +228,5 @@ def test_incomplete_earlier_corpus_is_reported(earlier, harm):
 
 
 def test_earlier_corpus_needs_both_languages(earlier):
-    with pytest.raises(UserError, match="is of de and en; give a corpus of the same languages"):
+    with pytest.raises(UserError, match="is a corpus of de and en; give one of "):
         list(decide(("fr", "en"), "moses", f"{earlier}"))

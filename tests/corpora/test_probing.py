@@ -54,7 +54,7 @@ def test_published_file_is_binarised(tmp_path):
 @pytest.mark.parametrize(
     "number, line, message",
     [
-        (2, "tr\tO a b", "expected SPLIT, LABEL and SENTENCE between tabs; SPLIT is tr, va or te"),
+        (2, "tr\tO a b", "expected SPLIT, LABEL and SENTENCE separated by tabs; SPLIT is tr, va"),
         (3, "dev\tO\ta", "expected SPLIT, LABEL and SENTENCE"),
         (1, "tr\t\ta", "label '': must be one word"),
         (1, "tr\tO\t ", "the sentence is empty"),
