@@ -14,7 +14,7 @@ from diverse_mha.common.on_import import after_import
 
 __version__ = "0.1.0"
 
-# fairseq looks for the folder of --user-dir in this list, by its name.
+# fairseq looks for the path of --user-dir in this list.
 if os.path.realpath(__path__[0]) not in __path__:
     __path__.append(os.path.realpath(__path__[0]))
 

@@ -23,8 +23,8 @@ class Command(NamedTuple):
     """A subcommand.
 
     Attributes:
-        module: its module.
-        help: its description in ``--help``.
+        module: name of the subcommand's module.
+        help: description of the subcommand in ``--help``.
         own_words: True if the module has ``main(words)``, which parses the arguments itself.
         in_clone: True if the module is outside the package, so that it needs a clone of the
             repository.

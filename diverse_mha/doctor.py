@@ -129,7 +129,7 @@ def _distribution(name: str, module: str) -> str:
 def _fairseq() -> str:
     versions = installed("fairseq-fixed", "fairseq")
     importlib.import_module("fairseq")
-    return ", ".join(map(" ".join, versions.items())) or "imported from a folder, no distribution"
+    return ", ".join(map(" ".join, versions.items())) or "imported from a folder, not installed"
 
 
 def _recipe() -> str:

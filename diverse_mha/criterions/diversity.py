@@ -15,8 +15,8 @@ from diverse_mha.methods.diversity import DiversityTerms, diversity_options
 DiversityConfig = with_options(FairseqDataclass, diversity_options(), "DiversityConfig")
 
 
-# Prefixes of keys in fairseq's logging output, which workers sum: a term's value times the batch's
-# sample size, and that sample size.
+# Prefixes of keys in fairseq's logging output, which is summed over workers: the first for a term's
+# value times the batch's sample size, the second for this sample size.
 _PREFIX, _SIZE = "term/", "term_size/"
 _DIGITS = 10  # decimal places in the log, because a term may be far below 1
 
@@ -30,8 +30,8 @@ class Recorder:
     Args:
         model: the model, or a wrapper of it such as DDP's.
         wanted: names of ``HeadStates``, by component.
-        output_weight: (V, C), if the loss applies the output projection; the model then returns
-            features.
+        output_weight: weight of the output projection (words, features) if the loss applies this
+            projection; the model then returns features.
     """
 
     def __init__(self, model, wanted: Wanted, output_weight: Tensor | None = None):

@@ -28,11 +28,12 @@ def fused_label_smoothed_loss(
 ) -> tuple[Tensor, Tensor]:
     """Return label-smoothed loss and negative log-likelihood, summed over real positions.
 
-    With e = epsilon / (V - 1), logits l = W f, and y the target word::
+    With features f, weight W, target word y, p = softmax(W f), and e = epsilon / (V - 1) for V
+    words::
 
         loss = (1 - epsilon - e) * (-log p_y) + e * sum_v (-log p_v)
 
-    which is fairseq's ``label_smoothed_nll_loss`` up to rounding. Its gradient is
+    which is fairseq's ``label_smoothed_nll_loss`` up to rounding. Its gradient in the logits is
     p - (1 - epsilon - e) onehot(y) - e. In half precision each block's matrix products are rounded
     before any loss scaling, unlike fairseq's; on a CPU the sums over 8 blocks are rounded too.
 
@@ -72,7 +73,7 @@ def _moved(part: Tensor, total: Tensor | None) -> Tensor:
 
 
 class _FusedLoss(torch.autograd.Function):
-    """The loss of rows (N, C), weight (V, C) and words (N,); ``real`` (N,) is None if all are."""
+    """The loss of rows (N, C), weight (V, C) and words (N,); ``real`` (N,): None if all are."""
 
     @staticmethod
     def forward(ctx, rows, weight, words, real, epsilon: float, needs_grad: bool, may_wait: bool):

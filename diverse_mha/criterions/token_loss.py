@@ -98,7 +98,8 @@ def fused_adaptive_loss(
 ) -> Tensor:
     """Return fairseq's adaptive loss (Grave et al. 2017), summed over real positions.
 
-    With c the cutoff of the frequent words, d that of cluster b and y a word in it::
+    For features f and a target word y in cluster b (from 0), whose words begin at index d, with c
+    frequent words::
 
         loss = -log softmax(W f)_(c + b) - log softmax(W_b P_b f)_(y - d)
 

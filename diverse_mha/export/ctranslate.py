@@ -47,7 +47,7 @@ def head_first(parameters: dict, layer: int, head: int, heads: int) -> dict:
     order = [head - 1, *(other for other in range(heads) if other != head - 1)]
     moved, prefix = dict(parameters), f"decoder.layers.{layer - 1}.encoder_attn."
     for name in (name for name in parameters if name.startswith(prefix)):
-        axis = int(name == f"{prefix}out_proj.weight")  # whose heads are columns, not rows
+        axis = int(name == f"{prefix}out_proj.weight")  # its heads are columns, not rows
         if name != f"{prefix}out_proj.bias":
             parted = parameters[name].unflatten(axis, (heads, -1))
             moved[name] = parted.index_select(axis, torch.tensor(order)).flatten(axis, axis + 1)

@@ -122,7 +122,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
             convert(args.checkpoint, state, data, made, args.quantization, alignment)
         write_json(made / MADE_FILE, {MADE_BY: "export", "checkpoint": args.checkpoint})
         if output.exists():
-            output.rename(Path(folder, "before"))  # removed with the folder
+            output.rename(Path(folder, "before"))  # removed with the temporary folder
         made.replace(output)
     print(f"{output}: {args.checkpoint} {summary}{_note(state)}")
     return 0

@@ -26,9 +26,9 @@ def write_tokenizer(
     if source.made.method == "bpe":
         _write_bpe(folder, source, languages, words)
         exact = source.made.tokeniser["aggressive"]
-        return "" if exact else ", which splits words at hyphens; the data does not"
+        return "" if exact else ", which splits words at hyphens, unlike the data"
     if source.made.tokeniser["tokeniser"] != "none":
-        raise UserError("transformers has none for sentencepiece after Moses' tokeniser")
+        raise UserError("transformers has no tokenizer for sentencepiece after Moses' rules")
     if source.model != target.model or words[0].symbols != words[1].symbols:
         raise UserError("source and target have separate dictionaries")
     _write_sentencepiece(folder, source, words[0])

@@ -76,7 +76,7 @@ def main() -> None:
     for number, line in enumerate(tokenised, 1):
         if len(line) > made["longest_source"]:
             at_most = f"but the model reads at most {made['longest_source']}"
-            sys.exit(f"line {number}: {len(line)} subwords, {at_most}; split it")
+            sys.exit(f"line {number}: {len(line)} subwords, {at_most}; split the line")
     translations = ctranslate2.Translator(str(HERE)).translate_batch(
         tokenised,
         beam_size=5,
