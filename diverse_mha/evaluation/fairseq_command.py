@@ -150,9 +150,8 @@ def evaluation_output(
     if len(set(stems)) < len(stems):
         folders = (Path(one).absolute().parent.name for one in checkpoints)
         stems = [f"{folder}-{stem}" for folder, stem in zip(folders, stems, strict=True)]
-    file = f"{'+'.join(stems)}.{default}.json".replace(
-        os.sep, "-"
-    )  # a split's name may contain a folder
+    # A split's name may contain a folder.
+    file = f"{'+'.join(stems)}.{default}.json".replace(os.sep, "-")
     output = args.output or Path(checkpoints[0]).with_name(file)
     check_output_file("--output", output, ".json")
     inputs = [
