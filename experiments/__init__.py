@@ -4,5 +4,5 @@
 experiment, a measure of its result (:mod:`.measures`) and the paper's value. At a given scale, an
 experiment becomes a run of a recipe (:mod:`.runs`), by one command, ``scripts/run.sh``.
 :mod:`.runner` carries out missing runs, and :mod:`.printer` prints their numbers beside the
-paper's. Equal cells share a run.
+paper's. Cells with equal experiments share a run.
 """

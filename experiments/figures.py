@@ -1,7 +1,7 @@
 """The papers' figures, from the numbers of their tables and the heads of their models.
 
-A table of ``tables/*.toml`` with ``draw`` is a figure: it needs runs as others do, and this module
-draws what they gave. Each figure is a PNG, an SVG and ``.points.csv``, the numbers in it.
+A table of ``tables/*.toml`` with ``draw`` is a figure. It has runs like any table, and this module
+draws their results. A figure is written as PNG, SVG and ``.points.csv``, the numbers in the figure.
 """
 
 import logging
@@ -42,12 +42,12 @@ Points = Sequence[tuple[float, Value]]
 
 @dataclass(frozen=True, eq=False)
 class RowData:
-    """What a row of the table gives a figure."""
+    """Data of a table's row, for a figure."""
 
-    name: str  # on the command line
-    label: str  # in the paper
-    values: Mapping[str, Value] = field(default_factory=dict)  # by column
-    #: By column, a model's entry of ``diverse-mha analyze``; None where it measured none.
+    name: str  # name on the command line
+    label: str  # name in the paper
+    values: Mapping[str, Value] = field(default_factory=dict)  # column -> value
+    #: Column -> a model's entry in the output of ``diverse-mha analyze``, or None without output.
     heads: Mapping[str, dict | None] = field(default_factory=dict)
     model: tuple[Path, Path] | None = None  # checkpoint and data of the first column's run
 
@@ -56,21 +56,21 @@ class Drawn(NamedTuple):
     """A picture of a figure."""
 
     figure: Figure
-    numbers: list[list]  # a heading, then lines
-    row: str = ""  # of the table, if each has a picture
-    title: str = ""  # of that picture
+    numbers: list[list]  # lines of the CSV file, the headings first
+    row: str = ""  # name of the table's row, if each row has its own picture
+    title: str = ""  # title of this picture
 
 
 def draw(
     table: Table, rows: Sequence[RowData], caption: str, folder: Path, name: str
 ) -> list[Path]:
-    """Draw a figure from the rows that have results, and write its files, NAME and an ending."""
-    for library in ("matplotlib", "PIL"):  # which log every step
+    """Draw a figure from the rows that have results, and write its files NAME.*."""
+    for library in ("matplotlib", "PIL"):  # both log every step
         logging.getLogger(library).setLevel(logging.WARNING)
     files: dict[Path, bytes] = {}
     with matplotlib.rc_context(STYLE):
         for figure, numbers, row, title in KINDS[table.draw](table, rows):
-            width = int(16 * figure.get_size_inches()[0])  # letters of the caption a line
+            width = int(16 * figure.get_size_inches()[0])  # letters in a line of the caption
             text = textwrap.fill((f"{title}. " if title else "") + caption, width)
             figure.supxlabel(text, fontsize=6, color="#555555")
             stem = f"{name}-{row}" if row else name
@@ -83,7 +83,7 @@ def draw(
 
 
 def look(number: int) -> dict:
-    """Return colour, line and marker of the nth line, which differ in black and white too."""
+    """Return the style of the nth line. Styles differ even in black and white."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": LINES[number % len(LINES)],
@@ -94,7 +94,7 @@ def look(number: int) -> dict:
 
 
 def _line_panels(panels: Mapping[str, Mapping[str, Points]], label: str) -> Figure:
-    """Draw panels by their titles, each with lines by their names; dotted: the paper's values."""
+    """Draw a panel for each title with a line for each name; the paper's values are dotted."""
     figure = new_figure(1.2 + 3.2 * len(panels), 3.1)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (title, lines) in zip(axes, panels.items(), strict=True):
@@ -116,7 +116,7 @@ def _line_panels(panels: Mapping[str, Mapping[str, Points]], label: str) -> Figu
 
 
 def lines_by_column(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
-    """Draw a line a row over the columns, whose headings are numbers (Li et al. 2021, Fig. 4)."""
+    """Draw a line for each row over columns with numbers as headings (Li et al. 2021, Fig. 4)."""
     lines = {row.label: [(float(c), v) for c, v in row.values.items()] for row in rows}
     figure = _line_panels({"": lines}, "number of operators")
     figure.axes[0].set_ylabel(table.axis)
@@ -126,7 +126,7 @@ def lines_by_column(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
 
 
 def lines_by_row(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
-    """Draw a line a column over the rows, by number of heads (Zheng et al. 2021, Fig. 3).
+    """Draw a line for each column over the number of heads of the rows (Zheng et al. 2021, Fig. 3).
 
     Columns that end with the same word share a panel.
     """
@@ -150,9 +150,9 @@ def lines_by_row(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
 def coefficient_curves(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw sorted SVCCA coefficients (Yun et al. 2021, Figs. 2 to 4).
 
-    With ``panels`` they are the mean over the pairs of heads of the last measured layer, of the
-    encoder-decoder attention where there is one; a row is a line. Without, rows are components and
-    columns the lines: the coefficients against another model.
+    If the table has ``panels``, a row is a line: the mean over the pairs of heads in the last
+    measured layer, of the encoder-decoder attention if the model has one. Otherwise a component is
+    a panel, and a column is a line: the coefficients against another model.
     """
     panels: dict[str, list[tuple[str, np.ndarray]]] = {}
     if table.panels:
@@ -186,7 +186,7 @@ def coefficient_curves(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]
 
 
 def _read(content: dict, label: str) -> Model:
-    """Return what a figure needs of a model's entry in ``scores.json``."""
+    """Return the parts of a model's entry in ``scores.json`` that figures need."""
     kinds = {"jsd": Divergence, "svcca": Svcca}
     components = {
         name: Component(
@@ -220,7 +220,7 @@ def _against(model: dict | None, component: str) -> np.ndarray:
 
 
 def divergence_maps(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
-    """Draw the JSD of every pair of heads by layer, a picture a row (Zheng et al. 2021).
+    """Draw the JSD of every pair of heads by layer, one picture for each row (Zheng et al. 2021).
 
     All rows share one scale of colours.
     """
@@ -229,7 +229,7 @@ def divergence_maps(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     end = colour_limit([*models.values()], "jsd")
     for row, model in models.items():
         plot = heat_maps(model, "jsd", end)
-        if plot is None:  # a single head
+        if plot is None:  # a single head has no pairs
             continue
         numbers = [["component", "layer", "head", "other head", "JSD (nats a sentence)"]]
         for component, entry in model.components.items():
@@ -243,8 +243,8 @@ def divergence_maps(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
 def head_points(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw the mean output of each encoder head in two dimensions (Li et al. 2021, Fig. 3).
 
-    As in section 4.1.2.3 there: outputs are averaged over all words and layers, which gives H
-    vectors a model; t-SNE puts all models' vectors into one plane. A panel a row.
+    As in section 4.1.2.3 of the paper, outputs are averaged over all words and layers, so each head
+    has one vector. t-SNE puts the vectors of all models into one plane. A row is a panel.
     """
     from sklearn.manifold import TSNE
 
@@ -278,8 +278,8 @@ def head_points(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
 def attention_of_a_word(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw what each head attends to from one word of a sentence (Yun et al. 2021, Fig. 1).
 
-    The sentence is the first of the validation set with 6 to 12 words; the word is its longest; the
-    layer is the encoder's last. A panel a row.
+    The sentence is the first one of the validation set with 6 to 12 words. The word is the longest
+    one in the sentence. The layer is the encoder's last. A row is a panel.
     """
     from diverse_mha.analysis.heads import encoder_attention
 
@@ -303,7 +303,7 @@ def attention_of_a_word(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn
     yield Drawn(figure, numbers)
 
 
-#: Kinds of figures, by the word after ``draw`` in a table.
+#: Value of ``draw`` in a table -> function that draws this kind of figure.
 KINDS: dict[str, Callable[[Table, Sequence[RowData]], Iterator[Drawn]]] = {
     "lines-by-column": lines_by_column,
     "lines-by-row": lines_by_row,

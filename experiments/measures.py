@@ -17,7 +17,7 @@ class Measure:
     #: Function or dotted key that reads the value from a run's result. With ``heads``, it reads
     #: from the output of ``diverse-mha analyze``.
     take: Reader | str
-    decimals: int | None = 3  # None: written in millions
+    decimals: int | None = 3  # None: written in millions or thousands
     heads: Mapping[str, str] = field(default_factory=dict)  # options of ``diverse-mha analyze``
     notes: tuple[str, ...] = ()  # notes for comparison with the papers' values
     optional: bool = False  # True: a table is complete without it
@@ -57,7 +57,7 @@ def _test_accuracy(first: int, last: int) -> Reader:
 
 
 def _component(there: Mapping, preferred: str) -> Mapping:
-    """Return the part of the preferred component, or of the first if the model lacks it."""
+    """Return the preferred component's entry; the first entry if the model lacks this one."""
     return there[preferred if preferred in there else next(iter(there))]
 
 
@@ -84,17 +84,22 @@ def _exp_d(score: str, layer: int | None = None) -> Reader:
 
 
 _JSD = "summary.jsd.mean"
-_JSD_NOTE = "JSD: nats, summed over the rows of a sentence, mean over pairs and modules."
+_JSD_NOTE = (
+    "JSD: in nats, summed over a sentence's query positions, mean over pairs of heads and modules."
+)
 _CROSS = (
-    "SVCCA and CKA: last layer of the encoder-decoder attention, over the validation set; the "
-    "paper reports no other module there (section 5.2)."
+    "SVCCA and CKA: in the last layer of the encoder-decoder attention, over the validation set, "
+    "as in the paper's section 5.2."
 )
 _READING = (
     "SVCCA: mean of all canonical correlations between the directions that cover 99 % of each "
-    "head's variance. top: of those only the leading ones that cover 98 % of their sum, the other "
-    "reading of the paper's section 3.2."
+    "head's variance. SVCCA top: mean of only the leading correlations, which cover 98 % of "
+    "the sum, the other reading of the paper's section 3.2."
 )
-_EXP_D_NOTE = "exp(D): Li et al. 2018, encoder self-attention, over the validation set."
+_EXP_D_NOTE = (
+    "exp(D): D is the disagreement of Li et al. 2018 in encoder self-attention, over the "
+    "validation set."
+)
 
 _SVCCA = {"measures": "svcca", "layers": "last"}
 _CKA = {"measures": "cka", "layers": "last"}
@@ -120,16 +125,25 @@ MEASURES: dict[str, Measure] = {
     "heads.svcca": Measure(
         _last("svcca"),
         heads=_STUDY,
-        notes=("SVCCA and CKA: last layer, in translation of the encoder-decoder attention.",),
+        notes=("SVCCA: in the last layer; for translation, of encoder-decoder attention.",),
     ),
-    "heads.cka": Measure(_last("cka"), heads=_STUDY),
+    "heads.cka": Measure(
+        _last("cka"),
+        heads=_STUDY,
+        notes=("CKA: in the last layer; for translation, of encoder-decoder attention.",),
+    ),
     "heads.cka.all": Measure(
-        "summary.cka.mean", heads=_STUDY, notes=("CKA: mean over all layers and attentions.",)
+        "summary.cka.mean",
+        heads=_STUDY,
+        notes=("CKA: mean over all layers and attention modules.",),
     ),
     "heads.exp_d.subspace": Measure(
         _exp_d("subspace"),
         heads=_STUDY,
-        notes=("exp(D): Li et al. 2018, in translation of the encoder; all over validation data.",),
+        notes=(
+            "exp(D): D is the disagreement of Li et al. 2018; for translation, in the encoder.",
+            "Measures of heads: over the validation set.",
+        ),
     ),
     "heads.exp_d.output": Measure(_exp_d("output"), heads=_STUDY),
     "heads.jsd": Measure(_JSD, heads=_STUDY, notes=(_JSD_NOTE,)),

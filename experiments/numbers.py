@@ -58,7 +58,7 @@ class Number:
     paper: float | None
     ours: tuple[float, ...]  # one value per seed
     seeds: tuple[int, ...] = ()
-    mark: str = ""  # ``*`` or ``**`` if it differs significantly from the baseline's
+    mark: str = ""  # ``*`` or ``**`` if our value differs significantly from the baseline's
 
     @property
     def mean(self) -> float | None:
@@ -142,7 +142,7 @@ def collect(run: Run, folder: Path, seconds: float, command: str, gpus: int) -> 
     path = folder / TRAIN_LOG
     log = read_log(path) if path.is_file() else {"updates": None}
     if log["updates"] is None:
-        raise UserError(f"{path}: no training in it; delete {folder} and run again")
+        raise UserError(f"{path}: has no training; delete {folder} and run again")
     best = best_validation(run, log["validation"])
     scores = {name.removesuffix(".json"): read(folder / name) for name in _SCORES}
     scores = {name: content for name, content in scores.items() if content is not None}
@@ -176,7 +176,7 @@ def collect(run: Run, folder: Path, seconds: float, command: str, gpus: int) -> 
 
 
 def summary(result: dict) -> str:
-    """Return a run's score in a few words: the test score, or that of validation with --tune."""
+    """Return a run's score in a few words: the test score, or with --tune the validation score."""
     if "validation" in result:
         diverged = math.isinf(result["validation"])
         return "diverged" if diverged else f"validation {abs(result['validation']):.4f}"

@@ -2,8 +2,8 @@
 
 A table, column or row may set any field of an :class:`Experiment`, or a setting by its dotted key.
 Rows override columns, and columns override their table. A column without settings is written as a
-pair of heading and measure. ``values`` are the paper's, one per column; ``"-"`` is an empty cell. A
-``quoted`` row is not trained, and ``mean_of`` names the rows that a row averages.
+pair of heading and measure. ``values`` are the paper's numbers, one per column; ``"-"`` is an empty
+cell. A ``quoted`` row is not trained, and ``mean_of`` names the rows that a row averages.
 ``like`` inherits from an earlier table. With ``without`` the rows are inherited too, except the
 named ones; a row of the same name replaces an inherited one.
 """
@@ -34,7 +34,7 @@ class Experiment:
     #: Further settings of fairseq, such as ``criterion.disagreement_on``.
     settings: dict[str, object] = field(default_factory=dict, hash=False)
     reverse: bool = False  # translate in the other direction
-    task: str = ""  # the probing task, for that corpus
+    task: str = ""  # name of the task, for the corpus ``probing``
 
     def but(self, settings: dict | None = None, **changes) -> "Experiment":
         """Return the experiment with changed choices and further settings."""
@@ -76,9 +76,9 @@ class Table:
     scales: tuple[str, ...] = SCALES
     settings: dict[str, dict] = field(default_factory=dict)  # scale -> settings of all experiments
     notes: tuple[str, ...] = ()  # notes for comparing the numbers
-    draw: str = ""  # of a figure, its kind: a name of ``experiments.figures.KINDS``
-    panels: dict[str, list[str]] = field(default_factory=dict)  # of a figure: title -> rows
-    axis: str = ""  # of a figure: label of the vertical axis
+    draw: str = ""  # kind of a figure, a key of ``experiments.figures.KINDS``
+    panels: dict[str, list[str]] = field(default_factory=dict)  # of a figure: title -> row names
+    axis: str = ""  # label of a figure's vertical axis
 
     def only(self, names: str | None) -> "Table":
         """Return the table with only the named rows, separated by commas; None keeps all rows."""
@@ -109,13 +109,13 @@ def read_tables(paper: str, text: str) -> Iterator[Table]:
     content = tomllib.loads(text)
     known: dict[str, dict] = {}
     for given in content.get("table", []):
-        said = known[given["name"]] = (
+        table = known[given["name"]] = (
             _like(known[given["like"]], given) if "like" in given else given
         )
-        rows = tuple(_row(row, said) for row in said["rows"])
-        columns = tuple(column["head"] for column in map(_column, said["columns"]))
-        own = {name: said[name] for name in _OWN if name in said}
-        own |= {name: tuple(said[name]) for name in ("scales", "notes") if name in said}
+        rows = tuple(_row(row, table) for row in table["rows"])
+        columns = tuple(column["head"] for column in map(_column, table["columns"]))
+        own = {name: table[name] for name in _OWN if name in table}
+        own |= {name: tuple(table[name]) for name in ("scales", "notes") if name in table}
         yield Table(paper=paper, columns=columns, rows=rows, **own)
 
 
@@ -129,8 +129,8 @@ def _like(other: Mapping, given: Mapping) -> dict:
     return {**other, **given, "rows": rows}
 
 
-def _column(said: Mapping | list[str]) -> Mapping:
-    return said if isinstance(said, dict) else dict(zip(("head", "measure"), said, strict=True))
+def _column(given: Mapping | list[str]) -> Mapping:
+    return given if isinstance(given, dict) else dict(zip(("head", "measure"), given, strict=True))
 
 
 def _row(row: Mapping, table: Mapping) -> Row:
@@ -147,9 +147,9 @@ def _row(row: Mapping, table: Mapping) -> Row:
     return Row(row["name"], row["label"], tuple(cells), tuple(row.get("mean_of", ())))
 
 
-def _experiment(*said: Mapping) -> Experiment:
+def _experiment(*parts: Mapping) -> Experiment:
     """Return the experiment that a table, a column and a row describe."""
-    merged = {key: value for one in said for key, value in one.items()}
+    merged = {key: value for part in parts for key, value in part.items()}
     settings = {key: merged[key] for key in sorted(merged) if "." in key}
     for key in merged.keys() - settings.keys() - _OF_EXPERIMENT - {*_OWN, *_OTHERS}:
         raise UserError(
@@ -205,7 +205,7 @@ def find(paper: str, name: str) -> Table:
     if item is None and paper == "li2021" and name.removeprefix("table-") in ("1", "2"):
         number = name.removeprefix("table-")
         raise UserError(
-            f"{paper} table-{number}: repeats another paper's; give li2018 table-{number}"
+            f"{paper} table-{number}: repeats a table of another paper; give li2018 table-{number}"
         )
     if item is None:
         choices = ", ".join(known)

@@ -19,8 +19,8 @@ SMALL = (
     "each other, not with the paper's."
 )
 SPEED = (
-    "Speed: updates per second of each training, whatever else ran on the machine; for reliable "
-    "ratios see scripts/benchmark.sh. The paper's were measured on its GPUs."
+    "Speed: updates per second of each training. Other programs on the machine affect it; for "
+    "reliable ratios see scripts/benchmark.sh. The paper's speeds were measured on its GPUs."
 )
 MARKS = (
     "*, **: sacreBLEU differs from the baseline above at p < 0.05, p < 0.01, over sentences and "
@@ -36,15 +36,15 @@ SIGNATURES = {
 
 def caveats(choices: Choices) -> list[str]:
     """Return notes on how our runs differ from the recipe's intended use."""
-    said = []
+    notes = []
     if choices.updates is not None:
-        said.append(f"Trial run: every training was stopped after {choices.updates:,} updates.")
+        notes.append(f"Trial run: every training was stopped after {choices.updates:,} updates.")
     if choices.scale == "smoke":
-        said.append(SMOKE)
+        notes.append(SMOKE)
     if choices.bf16 is not None:
         precision = "bfloat16" if choices.bf16 else "float32"
-        said.append(f"Ours: trained in {precision}, decoded in float32.")
-    return said
+        notes.append(f"Ours: trained in {precision}, decoded in float32.")
+    return notes
 
 
 def lay_out(
@@ -52,8 +52,8 @@ def lay_out(
 ) -> Layout:
     """Put the paper's and our numbers side by side.
 
-    A column without numbers of the paper shows only ours. ``results`` are those of the runs, which
-    have BLEU's signatures.
+    A column without numbers of the paper shows only ours. ``results`` are the results of the runs,
+    which have BLEU's signatures.
     """
     headings, lines = [""], [[row.label] for row, _ in filled]
     everyone = [number for _, row_numbers in filled for number in row_numbers]
@@ -114,8 +114,8 @@ def _notes(
         yield SMALL
     seeds = sorted({len(number.ours) for number in numbers if number.ours})
     if seeds and seeds[-1] > 1:
-        said = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
-        yield f"Ours: mean and standard deviation over {said} seeds."
+        count = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else seeds[0]
+        yield f"Ours: mean and standard deviation over {count} seeds."
     if any(number.mark for number in numbers):
         yield MARKS
     if "speed" in measures:

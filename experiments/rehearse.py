@@ -69,7 +69,7 @@ SHORT_OUTPUT = ["--max-len-a", "0", "--max-len-b", "10"]
 
 
 def shapes(runs: Iterable[Run]) -> Iterator[tuple[Run, list[Run]]]:
-    """Group runs with equal models, terms and optimizers, and yield each group with its first."""
+    """Group runs with equal models, terms and optimizers, and yield each with its first run."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         parts = [run.composed.get(group) for group in ("model", "criterion")]
@@ -179,17 +179,17 @@ def _in_child(run: Run, place: Place, sender) -> None:
     begun, failure = time.monotonic(), ""
     try:
         random_corpus(run, run.data(place))
-        told = values(recipe_words(run, place))
-        ((command, _),) = train.commands(train.parse(told["train"]), 0, 0)
+        variables = values(recipe_words(run, place))
+        ((command, _),) = train.commands(train.parse(variables["train"]), 0, 0)
         sys.argv = command[command.index("-m") + 1 :]
         recipe.main()
-        folder = Path(told["run"])
+        folder = Path(variables["run"])
         inputs = [str(folder / f"checkpoint_{name}.pt") for name in ("best", "last")]
         averaged = str(folder / "averaged.pt")
         cli.run(["average", *inputs, "--output", averaged])
-        command = told["evaluate"].removesuffix(".sh")
+        command = variables["evaluate"].removesuffix(".sh")
         short = SHORT_OUTPUT if run.pipeline.kind == "translation" else []
-        cli.run([command, averaged, told["data"], *told["options"], *short])
+        cli.run([command, averaged, variables["data"], *variables["options"], *short])
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         failure = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -223,7 +223,7 @@ def random_corpus(run: Run, folder: Path) -> None:
 def _lines(types: int, most: int, count: int) -> list[str]:
     """Return ``count`` random lines of words; with 0, lines that contain all ``types``.
 
-    The latter have ``most`` words in total, so that both sides have equally many lines.
+    The lines with all types have ``most`` words in total, so that both sides have as many lines.
     """
     if count:
         choose = random.Random(count).randrange

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--rows", metavar="NAMES", help="only these rows, separated by commas")
     what.add_argument("--seeds", default="1", metavar="N,N", help="random seeds (default: 1)")
     what.add_argument(
-        "--collect", action="store_true", help="train nothing; print what is finished"
+        "--collect", action="store_true", help="print the finished results; train nothing"
     )
     what.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
     what.add_argument(
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "where to run it", "Trainings take all GPUs that CUDA_VISIBLE_DEVICES names."
     )
     where.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="runs and tables (runs/reproduce)"
+        "--out", type=Path, metavar="FOLDER", help="output folder (default: runs/reproduce)"
     )
     add_number(where, "jobs", None, "trainings in parallel; they share the cores (default: 1)")
     where.add_argument(
@@ -72,7 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "partition=gpu,gpus_per_node=8,time=2-00:00:00; run the command again to collect results",
     )
     where.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="prepared corpora (data; smoke: in --out)"
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="corpora (default: data; smoke: in --out)",
     )
     training = parser.add_argument_group("training")
     add_number(training, "updates", None, "number of updates of every training, for a trial")
@@ -115,8 +118,8 @@ def run(args: argparse.Namespace) -> int:
     for name, other in IDLE:
         value = vars(args)[name]
         if value and vars(args)[other]:
-            said = flag(name) + ("" if value is True else f" {value}")
-            raise UserError(f"{said} has no effect with {flag(other)}; leave one of them out")
+            option = flag(name) + ("" if value is True else f" {value}")
+            raise UserError(f"{option} has no effect with {flag(other)}; leave one of them out")
     items = _items(args)
     choices = Choices(args.scale, _seeds(args.seeds), args.updates, args.bf16)
     place = _place(args)
@@ -176,8 +179,8 @@ def _items(args: argparse.Namespace) -> list[Table]:
     if args.paper is None:
         raise UserError("name a paper and a table; diverse-mha reproduce --list shows them")
     if args.scale not in SCALES:
-        said = "is missing" if args.scale is None else args.scale
-        raise UserError(f"--scale {said}; choose from {', '.join(SCALES)}")
+        problem = "is missing" if args.scale is None else args.scale
+        raise UserError(f"--scale {problem}; choose from {', '.join(SCALES)}")
     several = "all" in (args.paper, args.table)
     if several:
         if args.paper == "all" and args.table not in (None, "all"):
@@ -195,7 +198,7 @@ def _items(args: argparse.Namespace) -> list[Table]:
     if not there:
         scales = [scale for scale in SCALES if any(scale in item.scales for item in items)]
         raise UserError(
-            f"--scale {args.scale}: {args.paper} {args.table} does not have it; choose from "
+            f"--scale {args.scale}: {args.paper} {args.table} has no such scale; choose from "
             f"{', '.join(scales)}"
         )
     return there

@@ -99,8 +99,8 @@ class Run:
     def gpus(self, available: int) -> int:
         """Return the number of GPUs to use; 0 at the scale smoke.
 
-        It divides the recipe's ``optimization.update_freq``, as ``scripts/train.sh`` requires to
-        keep the batch size.
+        This number divides the recipe's ``optimization.update_freq``, as ``scripts/train.sh``
+        requires to keep the batch size.
         """
         batches = int((lookup(self.composed, "optimization.update_freq") or [1])[0])
         most = 0 if self.scale == "smoke" else min(batches, available)
@@ -113,7 +113,7 @@ class Need:
 
     run: Run
     heads: Mapping[str, str]  # options of ``diverse-mha analyze``; empty: no measurement
-    against: Run | None = None  # the run to compare it with
+    against: Run | None = None  # the run to compare with ``run``
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -235,7 +235,7 @@ def train(run: Run, place: Place) -> Step:
 
 def recipe_words(run: Run, place: Place) -> list[str]:
     """Return a run's recipe, choices and settings, as ``scripts/run.sh`` takes them."""
-    # Given even for one GPU, because fairseq would otherwise use all GPUs, with larger batches.
+    # Without --processes, even for one GPU, fairseq would use all GPUs, with larger batches.
     words = [run.recipe.config, *(["--processes", str(place.gpus)] if place.gpus else [])]
     known = groups_of(run.recipe.config)
     for group, choice in run.choices.items():

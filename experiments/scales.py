@@ -12,7 +12,7 @@ class Recipe:
     config: str  # the recipe in ``configs/``
     folder: str = ""  # corpus below the data folder; empty: the recipe's; ``{task}``: probing task
     prepare: tuple[str, ...] = ()  # a script of ``data-prep/`` and its options; empty: the recipe's
-    reverse: bool = False  # True if the corpus is prepared in the paper's other direction
+    reverse: bool = False  # True if the corpus is prepared in the direction opposite to the paper's
     width: float = 1.0  # ratio of the model width to the paper's
     ffn: int = 4  # ratio of the feed-forward width to the model width
     #: Settings of each size; empty if ``configs/size/`` has them.

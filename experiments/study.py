@@ -77,9 +77,9 @@ def marked(results: Results, filled: Filled) -> Filled:
 
 
 def report(results: Results, to: Path) -> list[Path]:
-    """Print the tests of a study's rows and return their files, beside ``to``."""
+    """Print the tests of a study's rows, write them beside ``to``, and return the files."""
     table, choices = results.table, results.choices
-    for earlier in to.parent.glob(f"{to.name}.tests.*"):  # may be of other rows or seeds
+    for earlier in to.parent.glob(f"{to.name}.tests.*"):  # they may have other rows or seeds
         earlier.unlink()
     runs = results.runs()
     rows = sorted(runs, key=lambda row: row.name != table.baseline)

@@ -103,9 +103,9 @@ def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, 
         if keys.count(key) > 1:
             raise UserError(f"--tune {key}: is given twice; give all its values in one --tune")
     folder = runner.place.out / choices.scale / "tables"
-    said = {"paper": table.paper, "table": table.name, "scale": choices.scale}
-    said |= {"updates": choices.updates, "seeds": list(choices.seeds), "tune": list(words)}
-    _check_choice(folder / f"{name}.json", said, table.rows)
+    choice = {"paper": table.paper, "table": table.name, "scale": choices.scale}
+    choice |= {"updates": choices.updates, "seeds": list(choices.seeds), "tune": list(words)}
+    _check_choice(folder / f"{name}.json", choice, table.rows)
     fixed = {key: values[0] for key, values in sweeps if len(values) == 1}
     best: dict[str, dict] = {row.name: dict(fixed) for row in table.rows}
     scores: dict[tuple, float] = {}  # (row, settings) -> score
@@ -128,7 +128,7 @@ def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, 
             missing = [words for words in mine if (row.name, words) not in scores]
             chosen = min(mine, key=lambda words: scores.get((row.name, words), math.inf))
             if missing or math.isinf(scores[row.name, chosen]):
-                why = f"without {'; '.join(missing)}" if missing else "all diverged"
+                why = f"{'; '.join(missing)} failed" if missing else "all diverged"
                 print(f"{row.name}: not chosen, {why}", flush=True)
                 del best[row.name]
             else:
@@ -139,17 +139,17 @@ def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, 
     complete = len(best) == len(table.rows)
     if complete:
         files.append(folder / f"{name}.json")
-        write_json(files[-1], said | {"rows": best})
+        write_json(files[-1], choice | {"rows": best})
     print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
     return complete
 
 
-def _check_choice(file: Path, said: Mapping, rows: Sequence[Row]) -> None:
+def _check_choice(file: Path, choice: Mapping, rows: Sequence[Row]) -> None:
     """Raise an error if the file has a choice of another ``--tune``, which would be replaced."""
     if not file.is_file():
         return
     before = dict(read_json(file, "move it away"))
-    if set(before.pop("rows", ())) != {row.name for row in rows} or before != said:
+    if set(before.pop("rows", ())) != {row.name for row in rows} or before != choice:
         raise UserError(f"{file}: has the choice of another --tune or other rows; move it away")
 
 
@@ -170,7 +170,7 @@ def lay_out(
     budget = "the recipe's" if choices.updates is None else f"{choices.updates:,}"
     kind = "accuracy, %, higher" if accuracy else "loss, bits per token, lower"
     return Layout(
-        f"{table.paper}, {table.name}: what was tried",
+        f"{table.paper}, {table.name}: settings tried",
         ("row", "settings", "validation", "choice"),
         tuple(lines),
         (f"Validation {kind} is better; updates of each training: {budget}; seeds: {seeds}.",),
@@ -202,7 +202,7 @@ def tuned(item: Table, file: Path, scale: str) -> Table:
             for cell in row.cells
         )
         rows.append(replace(row, cells=cells))
-    notes = (*item.notes, f"Every row at its own best, of {file.name}.")
+    notes = (*item.notes, f"Every row has its own best settings, from {file.name}.")
     return replace(item, rows=tuple(rows), notes=notes)
 
 

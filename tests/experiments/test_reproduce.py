@@ -121,7 +121,7 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["li2021", "2", "--scale", "smoke"], "give li2018 table-2"),
         (
             ["yun2021", "6", "--scale", "small"],
-            "--scale small: yun2021 6 does not have it; choose from smoke, paper",
+            "--scale small: yun2021 6 has no such scale; choose from smoke, paper",
         ),
         (["li2018", "1", "--scale", "smoke", "--rows", "x"], "--rows x: li2018 table-1 has no row"),
         (["li2018", "all", "--scale", "smoke", "--rows", "x"], "--rows: needs a single table"),

@@ -163,7 +163,7 @@ def test_a_row_is_tuned_and_then_uses_its_best_settings(local_table, tmp_path):
     (file,) = tmp_path.glob("smoke/tables/*-tune.json")
     done = run("diverse_mha.cli", *words, "--tuned", file)
     assert "test perplexity" in done.stdout
-    assert f"Every row at its own best, of {file.name}.\n" in done.stdout
+    assert f"Every row has its own best settings, from {file.name}.\n" in done.stdout
     assert len(list(tmp_path.glob("smoke/runs/*"))) == 2, "the best training is not repeated"
     assert len(list(tmp_path.glob("smoke/runs/*/result.json"))) == 1
 
