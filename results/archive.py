@@ -25,15 +25,15 @@ from experiments.papers import PAPERS, Row, Table
 from experiments.runs import Run
 
 ARCHIVE, RUNS, CURVES = (ROOT / "results" / n for n in ("runs.tar.xz", "runs.csv", "curves.csv"))
-#: What is packed of a run, and of its translations of other test sets.
+#: Files of a run that are packed, and of its translations of other test sets.
 FILES = ("result.json", "train.log", "heads.*.json", "test.json", "test.hyp.detok")
 MORE = ("more.json", "more.hyp.detok")
 SIDE_BY_SIDE = "-sentences.txt"
 HEADS = ("svcca", "cka", "exp_d.subspace", "exp_d.output", "jsd")
-#: A validation's line of a log, and what is not packed of it and of the heads.
+#: Mark of a validation's line in a log, keys of this line and keys of heads that are not packed.
 VALIDATED = '"valid_num_updates"'
 _SPEED = re.compile("valid_(wps|wpb|bsz|best_.*)")
-_BEFORE_DATA = re.compile(rb"/[^\s'\"]*/(?=data/)")  # where the packing machine keeps its clone
+_BEFORE_DATA = re.compile(rb"/[^\s'\"]*/(?=data/)")  # path of the clone on the packing machine
 _LEFT_OUT = ("coefficients", "pairs", "kept", "per_row", "made")
 
 
@@ -50,7 +50,7 @@ class RunFolder:
 
     @cached_property
     def heads(self) -> list[float]:
-        """The measures of its heads."""
+        """The measures of the run's heads."""
         measures = [MEASURES[f"heads.{name}"] for name in HEADS]
         file = self.folder / f"heads.{measures[0].heads['measures'].replace(',', '+')}.json"
         content = _read(file)
@@ -58,7 +58,7 @@ class RunFolder:
 
     @property
     def more_folder(self) -> Path:
-        """Folder of its translations of other test sets."""
+        """Folder of the run's translations of other test sets."""
         return self.folder.parents[2] / "other-tests" / self.folder.name.rpartition(".")[0]
 
 
@@ -82,9 +82,10 @@ def read_runs(folder: Path) -> list[RunFolder]:
 
 
 def csv_files(runs: Sequence[RunFolder], reference: Path) -> dict[Path, str]:
-    """Return both CSV files, each with one key ``run``; without ``reference`` chrF stays as it is.
+    """Return the contents of both CSV files, in which the column ``run`` identifies a run.
 
-    ``curves.csv`` has a row a validation.
+    ``curves.csv`` has one row for each validation. If the file ``reference`` is missing, chrF is
+    taken from the existing ``runs.csv``.
     """
     before = RUNS.read_text(encoding="utf-8") if RUNS.is_file() else ""
     chrf = {row["run"]: row["chrf"] for row in csv.DictReader(io.StringIO(before))}
@@ -92,7 +93,7 @@ def csv_files(runs: Sequence[RunFolder], reference: Path) -> dict[Path, str]:
     curves: list[tuple] = [("run", "num_updates", "nll_loss", "accuracy")]
     for one in runs:
         for entry in read_log(one.folder / "train.log")["validation"]:
-            nll = entry.get("nll_loss", entry["loss"])  # language models log it as loss
+            nll = entry.get("nll_loss", entry["loss"])  # language models log this loss as ``loss``
             accuracy = entry.get("accuracy", "")
             curves.append((one.run.key, int(entry["num_updates"]), nll, accuracy))
     return {RUNS: csv_text([rows[0], *(row.values() for row in rows)]), CURVES: csv_text(curves)}
@@ -166,7 +167,7 @@ def unpack(folder: Path, archive: Path = ARCHIVE) -> None:
 
 
 def unpack_missing(folder: Path) -> str:
-    """Unpack the runs that a folder does not have; returns a line on both kinds."""
+    """Unpack the runs that a folder lacks; return a line that counts old and new runs."""
     with tempfile.TemporaryDirectory() as place:
         unpack(Path(place))
         runs = [run.relative_to(place) for run in Path(place).glob("small/runs/*")]
@@ -175,11 +176,11 @@ def unpack_missing(folder: Path) -> str:
         for run in missing:
             shutil.copytree(Path(place) / run, folder / run)
     left = len(runs) - sum(run in runs for run in missing)
-    return f"{len(runs)} runs: {folder}" + (f"; {left} were there and are left" if left else "")
+    return f"{len(runs)} runs: {folder}" + (f"; {left} existed and are unchanged" if left else "")
 
 
 def write(folder: Path, reference: Path) -> str:
-    """Write archive and CSV files from a folder of runs; returns a line on them."""
+    """Write archive and CSV files from a folder of runs; return a line that names them."""
     runs = read_runs(folder)
     if not runs:
         raise UserError(f"--pack {folder}: has no run of the study in small/runs; name another")
@@ -198,7 +199,7 @@ def pack(runs: Sequence[RunFolder]) -> bytes:
     root = runs[0].folder.parents[2]
     content = {
         path.relative_to(root).as_posix(): _trimmed(path)
-        for path in sorted(paths, key=lambda path: (path.name, path))  # like beside like
+        for path in sorted(paths, key=lambda path: (path.name, path))  # similar files are adjacent
     }
     content |= dict(_side_by_side(content))
     packed = io.BytesIO()
@@ -211,9 +212,9 @@ def pack(runs: Sequence[RunFolder]) -> bytes:
 
 
 def _side_by_side(content: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """Move all translations to one file a test set: names, then each sentence by all models.
+    """Move the translations of each test set to one file: names, then each sentence by all models.
 
-    The archive is an eighth smaller so.
+    This makes the archive an eighth smaller.
     """
     sets: dict[int, dict[str, list[bytes]]] = {}
     for name in [name for name in content if name.endswith(".detok")]:
@@ -253,13 +254,13 @@ def _read(file: Path) -> dict:
 
 
 def differing_cells(files: Iterable[tuple[Path, str]]) -> Iterator[str]:
-    """Name the cells of CSV files that differ from what the runs give."""
+    """Yield a message for each cell of the CSV files that differs from the runs' value."""
     for path, text in files:
         (head, *ours), (other_head, *others) = (
             list(csv.reader(io.StringIO(one))) for one in (text, path.read_text(encoding="utf-8"))
         )
         if head != other_head or len(ours) != len(others):
-            yield f"{path}: has not the columns and rows of the runs; make it again with --pack"
+            yield f"{path}: has other columns or rows than the runs; make it again with --pack"
             continue
         for number, (row, other) in enumerate(zip(ours, others, strict=True), start=2):
             for column, mine, cell in zip(head, row, other, strict=True):

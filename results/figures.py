@@ -40,16 +40,16 @@ AXES = {
     "exp_d_output": "exp(D) Out. (higher = differ more)",
     "jsd": "JSD, nats (higher = differ more)",
 }
-#: Bits; a row that never learns leaves the panel at the top.
+#: Limits of the vertical axis, in bits. The curve of a row that never learns leaves the panel.
 CURVES_FROM_TO = (-0.4, 1.0)
 _GREY = "#bbbbbb"
 
 
 def draw(study: Study, folder: Path) -> list[Path]:
     """Write all pictures."""
-    logging.disable(logging.WARNING)  # fairseq opens all loggers, and matplotlib says much
+    logging.disable(logging.WARNING)  # fairseq enables all loggers, and matplotlib logs much
     if not study.reference.is_file():
-        raise UserError(f"{study.reference}: not there, so BLEU is not tested; give --data")
+        raise UserError(f"{study.reference}: is missing, so BLEU cannot be tested; give --data")
     rows = study.rows(TO_THE_END)
     with matplotlib.rc_context(STYLE):
         figures = {
@@ -69,7 +69,7 @@ def draw(study: Study, folder: Path) -> list[Path]:
 
 
 def learning_curves(rows: Rows) -> Figure:
-    """Draw a panel a row: how far each seed's validation loss is from the first row's mean."""
+    """Draw a panel for each row: validation loss by seed, minus the first row's mean loss."""
     curves: dict[str, dict[int, float]] = {}  # run -> updates -> loss
     with CURVES.open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):

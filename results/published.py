@@ -38,12 +38,12 @@ class Run:
 
     @property
     def float32(self) -> bool:
-        """True if it was trained in float32."""
+        """True if the run was trained in float32."""
         return self.values["precision"] == "float32"
 
     @property
     def label(self) -> str:
-        """Label of its row in the table that it was published with."""
+        """Label of the run's row in the table that the run was published with."""
         rows = PAPERS["study"][self.values["table"]].rows
         return next(row.label for row in rows if row.name == self.values["row"])
 
@@ -99,7 +99,7 @@ class Study:
         return folder
 
     def bleu(self, rows: Rows) -> dict[str, list[str | None]]:
-        """Return by row difference, corrected p, detectable difference in BLEU, and chrF."""
+        """Return row -> difference, corrected p, detectable difference in BLEU, and chrF."""
         if not self.reference.is_file():
             return dict.fromkeys(rows, [None] * 4)
         cells = {}
@@ -114,7 +114,7 @@ class Study:
 
 
 def difference(test: Difference | None, digits: int) -> str:
-    """Format a difference, marked if it is about these models only."""
+    """Format a difference, with † if it holds for these models only."""
     if test is None:
         return ""
     mark = "" if test.interval and test.over_seeds else " †"
@@ -132,12 +132,12 @@ def average(runs: Sequence[Run], column: str, digits: int) -> str:
 
 
 def by_seed(rows: Rows, column: str) -> dict[str, dict[int, float]]:
-    """Return by row a column by seed."""
+    """Return row -> seed -> value of a column."""
     return {label: {run.seed: run[column] for run in runs} for label, runs in rows.items()}
 
 
 def tested(scores: Mapping[str, Mapping[int, float]], digits: int, step: float = 0) -> dict:
-    """Return by row the difference to the first seed by seed, and its corrected p."""
+    """Return row -> its difference from the first row, seed by seed, and the corrected p."""
     tests = by_rows_and_seeds(list(scores.values()), step)
     corrected = holm([test and test.p for test in tests])
     cells = [[difference(d, digits), p_value(p)] for d, p in zip(tests, corrected, strict=True)]
@@ -145,7 +145,7 @@ def tested(scores: Mapping[str, Mapping[int, float]], digits: int, step: float =
 
 
 def tested_loss(rows: Rows) -> dict[str, Cells]:
-    """Return by row the difference in validation loss, and its corrected p."""
+    """Return row -> its difference in validation loss, and the corrected p."""
     return tested(by_seed(rows, "logged_nll"), 3, VALID_STEP)
 
 
@@ -155,7 +155,7 @@ def heads(runs: Sequence[Run]) -> Cells:
 
 
 def runs_of(*tables: str, seeds: Collection[int] = range(99)) -> Callable[[Run], str | None]:
-    """Return a function for :meth:`Study.rows`: labels of these tables' runs, but in float32."""
+    """Return a function for :meth:`Study.rows`: labels of these tables' runs without float32."""
 
     def label(run: Run) -> str | None:
         wanted = run.values["table"] in tables and run.seed in seeds and not run.float32
@@ -164,5 +164,5 @@ def runs_of(*tables: str, seeds: Collection[int] = range(99)) -> Callable[[Run],
     return label
 
 
-#: Runs of the full recipe; the seeds from 6 on are of the replication.
+#: Runs of the full recipe. The seeds from 6 on belong to the replication.
 TO_THE_END = runs_of("translation", seeds=range(6))

@@ -32,13 +32,13 @@ from results.published import (
 
 SUMMARY, DETAILS = ROOT / "docs" / "results.md", ROOT / "results" / "details.md"
 REFERENCE = Path("multi30k/raw/test.en")  # below the folder of prepared corpora
-#: Rows of the ten epochs that fail to train; not in its analysis of variance.
+#: Rows of ``ten-epochs`` that fail to train, so the analysis of variance leaves them out.
 RUINED = ("Sub., encoder", "Out., all")
 _MORE = "more_sacrebleu"
 
 
 def summary(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
-    """Return the short table: intervals by row, and what its test could find."""
+    """Return the short table: intervals by row, and the smallest detectable difference."""
     bleu, base = study.bleu(rows), [run["logged_nll"] for run in next(iter(rows.values()))]
     lines = {}
     for label, runs in rows.items():
@@ -79,7 +79,7 @@ def other_sets(rows: Rows, *_) -> dict[str, Cells]:
 
 
 def ten_epochs(rows: Rows, _: Study, page: Mapping[str, Cells]) -> dict[str, Cells]:
-    """Return the table of the small recipe; scores of unpublished runs are the page's."""
+    """Return the table of the small recipe; scores of unpublished runs are taken from the page."""
     lines: dict[str, Cells] = {label: [] for label in page}
     for first, column, digits, step in ((0, "sacrebleu", 2, 0), (4, "logged_nll", 3, VALID_STEP)):
         ours = by_seed(rows, column)
@@ -137,7 +137,7 @@ def language_models(rows: Rows, *_) -> dict[str, Cells]:
 
 
 def heads_of_language_models(rows: Rows, *_) -> dict[str, Cells]:
-    """Return the table of their heads."""
+    """Return the table of the language models' heads."""
     papers = {row.label: row.cells[0].paper for row in PAPERS["study"]["ptb"].rows}
     lines = {}
     for label, runs in rows.items():
@@ -148,7 +148,7 @@ def heads_of_language_models(rows: Rows, *_) -> dict[str, Cells]:
 
 
 def logic(rows: Rows, *_) -> dict[str, Cells]:
-    """Return the table of accuracies, a row a run."""
+    """Return the table of accuracies, with one row for each run."""
     columns = [(f"accuracy_test{n}", 1) for n in range(1, 13)]
     columns += [("accuracy_seen", 1), ("accuracy_unseen", 1), ("accuracy", 2)]
     lines = {}
@@ -164,7 +164,7 @@ def _of_the_trial(run: Run) -> str | None:
     return small(run) if (run.values["row"], run.seed) != later else None
 
 
-#: By name: the page's first heading, the label of a run in it, and the function of its cells.
+#: Name -> the table's first headings, function that labels a run's row, and function of the cells.
 TABLES = {
     "summary": ("method | seeds", TO_THE_END, summary),
     "to-the-end": ("method, to the end", TO_THE_END, to_the_end),
@@ -207,12 +207,12 @@ def page_of(table: str) -> Path:
 
 
 def check(study: Study, table: str) -> Iterator[str]:
-    """Name the cells of a page that differ from the runs'."""
+    """Yield a message for each cell of a page that differs from the runs' value."""
     headings, lines, page = cells_of(study, table)
     place = f"{page_of(table)}: {table}"
     if lines.keys() != page.keys():
         rows = ", ".join(sorted(lines.keys() ^ page.keys()))
-        yield f"{place}: rows on the page alone or of the runs alone: {rows}"
+        yield f"{place}: rows only on the page or only in the runs: {rows}"
     for label, cells in page.items():
         for heading, ours, cell in zip(headings[1:], lines.get(label, ()), cells, strict=False):
             if ours is not None and not agree(table, heading, ours, cell):
@@ -220,7 +220,7 @@ def check(study: Study, table: str) -> Iterator[str]:
 
 
 def agree(table: str, heading: str, ours: str, cell: str) -> bool:
-    """Compare two cells; differences of scores that the page has rounded may end otherwise."""
+    """Compare two cells. Differences of rounded scores may deviate by one in the last digit."""
     if ours == cell or table != "ten-epochs" or not heading.startswith("difference"):
         return ours == cell
     (one, *rest), (other, *others) = ours.split(" "), cell.split(" ")
@@ -229,7 +229,7 @@ def agree(table: str, heading: str, ours: str, cell: str) -> bool:
 
 
 def check_all(study: Study, folder: Path | None = None) -> list[str]:
-    """Name the cells of pages and CSV files that differ from the runs of a folder (the archive)."""
+    """List the cells of pages and CSV files that differ from a folder's or the archive's runs."""
     wrong = [line for table in TABLES for line in check(study, table)]
     folder = folder or study.unpacked
     files = archive.csv_files(archive.read_runs(folder), study.reference)
@@ -247,10 +247,10 @@ def main(words: Sequence[str] | None = None) -> int:
     for name, text in (
         ("draw", "draw learning curves and quality against diversity, as in docs/figures"),
         ("pack", "write results/ from these runs"),
-        ("unpack", "unpack the runs into FOLDER; existing ones stay"),
+        ("unpack", "unpack the runs into FOLDER; existing runs stay"),
     ):
         todo.add_argument(f"--{name}", type=Path, metavar="FOLDER", help=text)
-    text = "prepared corpora (data); with Multi30k in it BLEU is tested and chrF computed"
+    text = "prepared corpora (default: data); BLEU is tested if Multi30k is among them"
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="FOLDER", help=text)
     args = parser.parse_args(words)
     for option in ("pack", "unpack", "draw"):
@@ -262,7 +262,7 @@ def main(words: Sequence[str] | None = None) -> int:
     study = Study(args.data / REFERENCE)
     if args.table in (None, *BY_SENTENCES) and not study.reference.is_file():
         cure = "prepare Multi30k, or give --data"
-        print(f"{study.reference}: not there, so BLEU is not tested; {cure}", file=sys.stderr)
+        print(f"{study.reference}: is missing, so BLEU cannot be tested; {cure}", file=sys.stderr)
     if args.pack:
         print(archive.write(args.pack, study.reference))
     elif args.draw:

@@ -51,7 +51,7 @@ def test_a_changed_figure_is_detected(published, monkeypatch, tmp_path):
     wrong = tables.check_all(published_runs.Study(NOWHERE), published)
     assert [line.removeprefix(f"{tmp_path}/") for line in wrong] == [
         "results.md: summary: Pos., encoder: BLEU: '41.32', the runs say '41.31'",
-        "details.md: to-the-end: rows on the page alone or of the runs alone: "
+        "details.md: to-the-end: rows only on the page or only in the runs: "
         "RealFormer, RealFormers",
         "details.md: to-the-end: Baseline: BLEU, each seed: '40.89 41.86 41.03 40.64 41.00', "
         "the runs say '40.89 41.85 41.03 40.64 41.00'",
@@ -89,7 +89,7 @@ def test_unpacking_does_not_replace_existing_runs(tmp_path, capsys):
     shutil.rmtree(gone)
     assert tables.main(["--unpack", str(tmp_path)]) == 0
     assert (own / "result.json").read_text() == "mine" and (gone / "test.hyp.detok").is_file()
-    assert capsys.readouterr().out.endswith("167 were there and are left\n")
+    assert capsys.readouterr().out.endswith("167 existed and are unchanged\n")
 
 
 def test_learning_curves_show_every_seed_of_a_row():
@@ -117,4 +117,4 @@ def test_a_row_missing_from_the_runs_is_reported(tmp_path):
     lines = archive.RUNS.read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "runs.csv").write_text("".join(x for x in lines if ",ptb,all-three," not in x))
     line, *_ = tables.check(published_runs.Study(NOWHERE, tmp_path / "runs.csv"), "ptb")
-    assert line.endswith("ptb: rows on the page alone or of the runs alone: All three")
+    assert line.endswith("ptb: rows only on the page or only in the runs: All three")
