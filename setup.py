@@ -39,7 +39,7 @@ setup(
     python_requires=">=3.11,<3.14",  # fairseq cannot be imported on 3.14
     install_requires=[
         "fairseq-fixed==0.12.3.1",  # imports on these Pythons; fairseq 0.12.2 does not
-        "torch>=2.6",  # the safe loader is its default from here on
+        "torch>=2.6",  # from 2.6 on, torch.load is safe by default
         "numpy",
         "omegaconf<2.4",  # from 2.4 on, fairseq's recipes fail with "str is not a TupleConfig"
         "sacrebleu",

@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_number(what, "mean-length", None, text, least=2)
     how = parser.add_argument_group("how to measure")
     add_number(how, "rounds", 30, "number of measured rounds")
-    add_number(how, "warm-up", 3, "number of rounds before them that are not measured", least=0)
+    add_number(how, "warm-up", 3, "number of rounds before the measured ones", least=0)
     add_number(how, "threads", torch.get_num_threads(), "threads on the CPU")
     text = "also write all measurements to this file"
     parser.add_argument("--output", type=Path, metavar="FILE.json", help=text)

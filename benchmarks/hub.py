@@ -68,7 +68,7 @@ def trainee(name: str, variant: str, args: argparse.Namespace):
 
 
 def batches(args: argparse.Namespace):
-    """Yield random batches; sentences have between 3/4 of ``args.length`` and all of it."""
+    """Yield random batches; sentences have from 3/4 ``args.length`` to ``args.length`` tokens."""
     draw = torch.Generator().manual_seed(1)
     shape = (args.sentences, args.length)
     for _ in range(args.warm_up + args.rounds):

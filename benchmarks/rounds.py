@@ -46,8 +46,8 @@ def run_rounds(
     round are reliable.
 
     Args:
-        steps: a variant's function that does a step on a batch.
-        batches: one for each round.
+        steps: variant -> function that does a step on a batch.
+        batches: one batch for each round.
         warm_up: number of rounds at the start that are not timed.
         clock: returns the seconds of a step on a batch.
 

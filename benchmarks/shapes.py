@@ -12,9 +12,9 @@ class Shape:
     layers: int  # number of layers of the encoder, and of the decoder
     heads: int  # attention heads H
     vocabulary: int  # size V of the joint vocabulary
-    batch_tokens: int  # largest number in a batch, with padding (fairseq's ``--max-tokens``)
+    batch_tokens: int  # most tokens in a batch, with padding (fairseq's ``--max-tokens``)
     mean_length: float  # mean length of the corpus's sentences, in tokens
-    dropout: float = 0.1  # as in the recipe; there is none on attention weights
+    dropout: float = 0.1  # as in the recipe; attention weights have no dropout
 
     @property
     def layout(self) -> str:
@@ -45,7 +45,7 @@ class Shape:
 class LanguageModelShape(Shape):
     """A decoder and its training blocks; ``mean_length`` is the length of a block."""
 
-    cutoffs: str = ""  # for adaptive input and softmax; empty: shared embeddings, plain softmax
+    cutoffs: str = ""  # of adaptive input and softmax; empty: shared embeddings, softmax
 
     @property
     def layout(self) -> str:

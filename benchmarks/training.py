@@ -27,8 +27,8 @@ LABEL_SMOOTHING = 0.1
 class Outcome(NamedTuple):
     """Result of a training step. Read it after the timing: reading waits for the GPU."""
 
-    loss: Tensor  # in nats, summed over the batch, terms included
-    grad_norm: Tensor | None  # of the mean loss's gradient; None: fp16 overflow, no update
+    loss: Tensor  # loss in nats, summed over the batch, terms included
+    grad_norm: Tensor | None  # norm of the mean loss's gradient; None: fp16 overflow, no update
 
     def finite(self) -> bool:
         """Return True if the loss, and the gradient norm after an update, are finite."""

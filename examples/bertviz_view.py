@@ -2,8 +2,8 @@
 
     python examples/bertviz_view.py MODEL SENTENCE > view.html
 
-MODEL is a folder of `diverse-mha export --format transformers`. The words shown for the decoder are
-those that it predicts. Needs transformers, bertviz and ipython; the page downloads libraries.
+MODEL is a folder of `diverse-mha export --format transformers`. For the decoder, the page shows the
+words that it predicts. Needs transformers, bertviz and ipython; the page downloads libraries.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Measures how similar a Hugging Face translation model's heads are, and the loss without each.
+"""Measures similarity and importance of the heads of a Hugging Face translation model.
 
     python examples/hugging_face.py MODEL source.txt target.txt heads.png
 
@@ -28,9 +28,9 @@ def projections(model):
 
 @torch.no_grad()
 def measure(model, batches):
-    """Yield each attention's name, mean CKA over head pairs, and rise of the loss without each one.
+    """Yield each attention's name, mean CKA over head pairs, and each head's rise of the loss.
 
-    Batches must have no padding.
+    The rise of the loss is that without the head. Batches must have no padding.
     """
     rows, loss = [], lambda: mean(float(model(**batch).loss) for batch in batches)
     for name, projection, heads in projections(model):
