@@ -89,7 +89,7 @@ benchmark half 90 "${size[@]}" --variants "$methods" --precision "$half" --optim
 if [[ ! -d data/demo/bin ]]; then
     check corpus 60 bash data-prep/prepare-demo.sh
 fi
-rm -rf -- "$output/training-$device" # of an earlier attempt that failed
+rm -rf -- "$output/training-$device" # the folder of a failed attempt
 check training 90 bash scripts/train.sh data/demo/bin --task exact_translation --arch transformer_coda_small \
     --criterion label_smoothed_cross_entropy_with_diversity --share-all-embeddings \
     --optimizer fused_adam --lr 0.002 --lr-scheduler inverse_sqrt --warmup-updates 100 \

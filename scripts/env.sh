@@ -13,7 +13,7 @@ fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
 sys.exit(not (fits and all(map(found, sys.argv[1:]))))' "${@:2}" >/dev/null 2>&1
 }
 
-# shellcheck disable=SC2154 # needs: of the script that sources this
+# shellcheck disable=SC2154 # the script that sources this file sets needs
 # Use python3 if it has all modules, unless scripts/setup.sh was run here.
 if [[ -z ${DIVERSE_MHA_PYTHON:-} && ! -e $root/.venv && ! -L $root/.venv ]] &&
     serves python3 torch fairseq ${needs[@]+"${needs[@]}"}; then
@@ -27,7 +27,7 @@ if [[ -n ${DIVERSE_MHA_PYTHON:-} ]]; then
     [[ $python != */* || $python == /* ]] || python=$PWD/$python
     if ! serves "$python" torch fairseq; then
         echo "error: DIVERSE_MHA_PYTHON=$DIVERSE_MHA_PYTHON: not a Python with torch and" \
-            "fairseq; give another, or unset it to use that of scripts/setup.sh" >&2
+            "fairseq; give another, or unset it to use .venv" >&2
         exit 2
     fi
     export DIVERSE_MHA_PYTHON=$python # scripts that this one calls start in another folder

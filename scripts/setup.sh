@@ -16,11 +16,11 @@ made is left alone.
 environment:
   PYTHON                the Python (3.11 to 3.13) to make .venv from
   CXX                   the C++ compiler that builds fairseq's compiled parts
-  DIVERSE_MHA_PYTHON    a Python that has everything already: scripts use it
-                        instead of .venv, and this script does nothing
+  DIVERSE_MHA_PYTHON    a Python with all packages: scripts use it instead of
+                        .venv, and this script does nothing
 
-Scripts call this one on first use, unless python3 has torch and fairseq: then
-they use that.
+Other scripts call this script on first use. If python3 has torch and fairseq,
+they use python3 instead.
 EOF
     exit 0
 fi
@@ -56,11 +56,11 @@ complete() {
 check_place() {
     [[ -e $venv || -L $venv ]] || return 0
     [[ -d $venv && ! -L $venv && (-f $begun || -f $stamp || -z $(find "$venv" -mindepth 1)) ]] ||
-        fail "$venv was not made by this script, which would replace it: move it away, or," \
-            "if it has what is needed, give it as DIVERSE_MHA_PYTHON=$venv/bin/python"
+        fail "$venv was not made by this script and would be replaced: move it away, or," \
+            "if it has all packages, set DIVERSE_MHA_PYTHON=$venv/bin/python"
 }
 
-# On 3.14 importing fairseq fails: there Optional[str] is str | None, which it cannot read.
+# On Python 3.14 importing fairseq fails: there Optional[str] is str | None, which fairseq cannot read.
 fits() {
     "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
 }

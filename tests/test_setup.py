@@ -125,7 +125,7 @@ def test_a_foreign_environment_is_not_changed(machine, made):
         venv.symlink_to(own)
     before = sorted(machine.root.rglob("*"))
     (machine.root / "constraints.txt").write_text("# changed\n")
-    refused(machine.run(), f"{venv} was not made by this script, which would replace it: move it")
+    refused(machine.run(), f"{venv} was not made by this script and would be replaced: move it")
     assert sorted(machine.root.rglob("*")) == before
 
 
