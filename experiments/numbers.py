@@ -142,7 +142,7 @@ def collect(run: Run, folder: Path, seconds: float, command: str, gpus: int) -> 
     path = folder / TRAIN_LOG
     log = read_log(path) if path.is_file() else {"updates": None}
     if log["updates"] is None:
-        raise UserError(f"{path}: has no training; delete {folder} and run again")
+        raise UserError(f"{path}: records no training; delete {folder} and run again")
     best = best_validation(run, log["validation"])
     scores = {name.removesuffix(".json"): read(folder / name) for name in _SCORES}
     scores = {name: content for name, content in scores.items() if content is not None}

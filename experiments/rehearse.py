@@ -223,7 +223,7 @@ def random_corpus(run: Run, folder: Path) -> None:
 def _lines(types: int, most: int, count: int) -> list[str]:
     """Return ``count`` random lines of words; with 0, lines that contain all ``types``.
 
-    The lines with all types have ``most`` words in total, so that both sides have as many lines.
+    The lines with all types have ``most`` words in total, as on the other side.
     """
     if count:
         choose = random.Random(count).randrange

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         metavar="FOLDER",
-        help="corpora (default: data; smoke: in --out)",
+        help="prepared corpora (default: data; smoke: in --out)",
     )
     training = parser.add_argument_group("training")
     add_number(training, "updates", None, "number of updates of every training, for a trial")

@@ -30,7 +30,7 @@ FILES = ("result.json", "train.log", "heads.*.json", "test.json", "test.hyp.deto
 MORE = ("more.json", "more.hyp.detok")
 SIDE_BY_SIDE = "-sentences.txt"
 HEADS = ("svcca", "cka", "exp_d.subspace", "exp_d.output", "jsd")
-#: Mark of a validation's line in a log, keys of this line and keys of heads that are not packed.
+#: Text in a validation's line of a log; keys of this line, and of heads, that are not packed.
 VALIDATED = '"valid_num_updates"'
 _SPEED = re.compile("valid_(wps|wpb|bsz|best_.*)")
 _BEFORE_DATA = re.compile(rb"/[^\s'\"]*/(?=data/)")  # path of the clone on the packing machine

@@ -135,7 +135,7 @@ def check_output_file(option: str, path: str | Path, ending: str = "") -> None:
 
 
 def check_output_folder(option: str, path: str | Path) -> None:
-    """Raise an error if a folder cannot be written to; missing folders could be created."""
+    """Raise an error if a folder cannot be written to. A missing folder is allowed."""
     _check_above(option, Path(path), Path(path))
 
 

@@ -73,7 +73,7 @@ def _moved(part: Tensor, total: Tensor | None) -> Tensor:
 
 
 class _FusedLoss(torch.autograd.Function):
-    """The loss of rows (N, C), weight (V, C) and words (N,); ``real`` (N,): None if all are."""
+    """The loss of rows (N, C), weight (V, C) and words (N,). ``real`` None: all rows are real."""
 
     @staticmethod
     def forward(ctx, rows, weight, words, real, epsilon: float, needs_grad: bool, may_wait: bool):

@@ -201,7 +201,7 @@ class Direction:
 
     @property
     def row(self) -> int:
-        """Row of the candidate in use: --head, else the best AER, without --gold consistency."""
+        """Row of the candidate in use: from --head, else by the best AER, else consistency."""
         if self._row is not None:
             return self._row
         values = (

@@ -29,7 +29,7 @@ from diverse_mha.measures.alignment import (
 
 
 class Candidate(NamedTuple):
-    """One head (``2.4``, ``2.4.next``) or a layer's average (``2.average``), which aligns words."""
+    """A head (``2.4``, ``2.4.next``) or a layer's average (``2.average``) that aligns words."""
 
     layer: int  # from 1
     head: int | None  # from 1; None: the mean over the layer's heads

@@ -175,7 +175,7 @@ def report(
 
 
 def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
-    """Write the translations, then the JSON file, which so exists only if all files do."""
+    """Write the translations, then the JSON file: if it exists, the evaluation is complete."""
     link_target(output).unlink(missing_ok=True)
     stem = output.with_suffix("")
     for ending, lines in ((".hyp.tok", tokenised), (".hyp.detok", plain)):

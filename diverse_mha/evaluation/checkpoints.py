@@ -54,7 +54,10 @@ def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
         raise checkpoint_error(str(path), error) from None
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not all(torch.is_tensor(x) for x in model.values()):
-        raise UserError(f"{path}: is not a fairseq checkpoint (no 'model' with tensors)")
+        raise UserError(
+            f"{path}: is not a fairseq checkpoint (no 'model' with tensors); give a file that "
+            "fairseq-train wrote"
+        )
     if not mmap:
         check_finite(str(path), model)
     return state

@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _inputs(args: argparse.Namespace) -> Iterator[str | Path | None]:
-    """Yield the paths of all input files, and for ``NAME=FILE``, which may be a path, also FILE."""
+    """Yield the paths of all input files. ``NAME=FILE`` gives two: the whole may be a path, too."""
     for argument in chain(args.baseline or [], *(args.system or []), *(args.scores or [])):
         yield from (argument, argument.partition("=")[2] or None)
     yield from (args.reference, args.source)

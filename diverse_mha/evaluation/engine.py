@@ -102,7 +102,7 @@ def open_engine(
         model = _converted(checkpoint, str(data))
     except NotConvertible as error:
         if engine == "ctranslate2":
-            raise UserError(f"--engine ctranslate2: {error}; leave it out") from None
+            raise UserError(f"--engine ctranslate2: {error}; leave out --engine") from None
         print(f"searching by fairseq: {error}", file=sys.stderr)
         return None
     note = f"searching by CTranslate2, model {model[0]} (to use fairseq: --engine fairseq)"

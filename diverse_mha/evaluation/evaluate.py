@@ -130,7 +130,9 @@ def languages(
         raise UserError(f"{data}: has {subset} for {pairs}; give a folder with one pair")
     (pair,) = pairs_found
     if target not in (None, *pair):
-        raise UserError(f"--target-lang {target}: {data} only has {' and '.join(pair)}")
+        raise UserError(
+            f"--target-lang {target}: {data} only has {' and '.join(pair)}; give one of these"
+        )
     target = target or (trained[1] if set(pair) == set(trained) else pair[1])
     return pair, (pair[1 - pair.index(target)], target)
 

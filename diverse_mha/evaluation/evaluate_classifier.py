@@ -90,7 +90,7 @@ def predict(loaded: Loaded, subset: str, batch_size: int) -> list[tuple[int, int
 
 
 def score(answers: Sequence[tuple[int, int, int | None]], groups: Sequence[str] = ()) -> dict:
-    """Return ``examples``, and in percent ``accuracy`` and ``majority`` (most frequent class).
+    """Return ``examples``, and in percent ``accuracy`` and ``majority`` (largest class's share).
 
     ``answers`` is the result of :func:`predict`. If names of groups are given, the key ``groups``
     holds ``examples`` and ``accuracy`` of each group that occurs.

@@ -104,10 +104,8 @@ def _added() -> set[str]:
     configs = (ClassifierConfig, SentenceClassificationConfig, TokenLossConfig)
     own = [f for config in configs for f in fields(config)]
     names = {option.name for option in (*own, *seam_options(), *diversity_options())}
-    return names - {
-        "_name",
-        "data",
-    }  # set by --arch, --task and so on, and by DATA
+    # _name is set by --arch, --criterion or --task, and data by the argument DATA.
+    return names - {"_name", "data"}
 
 
 def default_of(option: Field) -> str:

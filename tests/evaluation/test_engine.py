@@ -135,7 +135,7 @@ def test_fairseq_searches_where_ctranslate2_cannot(model, tmp_path, capsys):
         assert opened(tmp_path, "auto", **more) is None
         said = capsys.readouterr().err
         assert said.startswith("searching by fairseq: ") and why in said and said.count("\n") == 1
-        with pytest.raises(UserError, match="^--engine ctranslate2: .*; leave it out$"):
+        with pytest.raises(UserError, match="^--engine ctranslate2: .*; leave out --engine$"):
             opened(tmp_path, **more)
     assert not [*(tmp_path / "taken.ctranslate2").iterdir()]
     assert opened(tmp_path, "fairseq") is None and not capsys.readouterr().err

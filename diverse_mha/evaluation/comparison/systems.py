@@ -212,8 +212,8 @@ BOOTSTRAP = (
 BY_SEED = (
     "By seed ({measures}): analysis of variance with rows and seeds as factors, and one noise "
     "variance for all rows; with two rows it is the paired t-test. No interval with one seed, or "
-    "if two rows share only one. Only runs of the same seed are compared, so if the seeds of two "
-    "rows differ, the result is not the difference of their means."
+    "if two rows share only one seed. Only runs of the same seed are compared, so if the seeds of "
+    "two rows differ, the result is not the difference of their means."
 )
 WELCH = (
     "Difference in {measures} to the first row with its 95 % interval and p: Welch's t over "
