@@ -24,7 +24,7 @@ def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) 
         before = torch.cuda.memory_allocated(device)
         work(*arguments)
         return torch.cuda.max_memory_allocated(device) - before
-    # A new process, because a fork would start with this one's memory.
+    # A new process, because a fork would start with the memory of this process.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
             return pool.submit(_measure, work, arguments, threads).result()

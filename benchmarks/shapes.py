@@ -62,7 +62,7 @@ class LanguageModelShape(Shape):
             "share_decoder_input_output_embed": not self.cutoffs,
             "tokens_per_sample": int(self.mean_length),
             "max_target_positions": int(self.mean_length),
-            # fairseq's commands take these from other parts of the configuration.
+            # fairseq's commands set the two below from other parts of the configuration.
             "add_bos_token": False,
             "tpu": False,
         }

@@ -312,5 +312,5 @@ KINDS: dict[str, Callable[[Table, Sequence[RowData]], Iterator[Drawn]]] = {
     "head-points": head_points,
     "attention-of-a-word": attention_of_a_word,
 }
-#: Kinds that run the model themselves.
+#: Kinds of figures that run the models.
 RUNS_MODELS = ("head-points", "attention-of-a-word")

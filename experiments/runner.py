@@ -204,7 +204,7 @@ class Runner:
         """Remove the checkpoints that were averaged."""
         pipeline = run.pipeline
         if pipeline.average:
-            with contextlib.suppress(UserError):  # an earlier start may have removed them
+            with contextlib.suppress(UserError):  # checkpoints removed by an earlier start
                 for path in newest_checkpoints(folder, pipeline.average, pipeline.average_by):
                     path.unlink()
 

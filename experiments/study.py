@@ -79,7 +79,7 @@ def marked(results: Results, filled: Filled) -> Filled:
 def report(results: Results, to: Path) -> list[Path]:
     """Print the tests of a study's rows, write them beside ``to``, and return the files."""
     table, choices = results.table, results.choices
-    for earlier in to.parent.glob(f"{to.name}.tests.*"):  # they may have other rows or seeds
+    for earlier in to.parent.glob(f"{to.name}.tests.*"):  # these files may have other rows
         earlier.unlink()
     runs = results.runs()
     rows = sorted(runs, key=lambda row: row.name != table.baseline)

@@ -25,7 +25,7 @@ from experiments.papers import Row, Table
 from experiments.runner import LOG, Runner
 from experiments.runs import PLACES, Run
 
-#: Short names of keys; for other names, the group of the recipe that has such a key is used.
+#: Short names of keys. For another name, the group is the one in the recipe with this key.
 SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
 
 

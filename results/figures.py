@@ -123,7 +123,7 @@ def quality_against_diversity(rows: Rows, systems: Sequence[System]) -> Figure:
                     label=one.name + ("" if not found or found.over_seeds else " †"),
                 )
             )
-    # A row that never learnt would press all others into a line.
+    # Otherwise a row that never learns would compress all other rows into a line.
     axes[0].set_yscale("symlog", linthresh=1.0)
     ticks = SymmetricalLogLocator(base=10.0, linthresh=1.0, subs=(1.0, 3.0))
     axes[0].yaxis.set_major_locator(ticks)

@@ -12,7 +12,7 @@ from diverse_mha.common.errors import UserError
 
 
 def read_json(path: Path, cure: str) -> Any:
-    """Read a JSON file; raise :class:`UserError`, ending with ``cure``, if it is invalid."""
+    """Read a JSON file; raise :class:`UserError`, ending with ``cure``, for invalid JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -84,7 +84,7 @@ def sha256_of(path: str | os.PathLike) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-#: The package's folder, for fairseq's ``--user-dir``, and its parent: in a clone, the root.
+#: The package's folder, for fairseq's ``--user-dir``, and its parent, in a clone the root.
 USER_DIR = Path(__file__).resolve().parents[1]
 ROOT = USER_DIR.parent
 #: The recipes: inside the package in a wheel, beside it in a clone.

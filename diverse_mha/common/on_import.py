@@ -11,7 +11,7 @@ def after_import(
     then: Callable[[], None],
     within: Callable[[], AbstractContextManager] = nullcontext,
 ) -> None:
-    """Call ``then`` after the package ``name`` is imported, or now if it already is.
+    """Call ``then`` after the package ``name`` is imported; if it is imported already, call now.
 
     ``within`` returns a context manager, which is entered for the import. ``then`` is not called if
     a module of ``then``'s package imports ``name`` first, because that module is incomplete.

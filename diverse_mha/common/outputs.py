@@ -31,7 +31,7 @@ def check_replaceable(
     inputs: Iterable[str | Path | None] = (),
     force: bool = False,
 ) -> None:
-    """Raise an error if writing ``path`` would overwrite a file that is not this command's.
+    """Raise an error if writing ``path`` would overwrite a file that this command did not write.
 
     Args:
         option: the option that set the path, such as ``--output``, for messages.
@@ -56,7 +56,7 @@ def check_replaceable(
 
 
 def json_with(*keys: str) -> Callable[[Path], bool]:
-    """Return a predicate: True for a file with a JSON object that has all these keys."""
+    """Return a predicate: True for a file with a JSON object that has all ``keys``."""
 
     def is_own(path: Path) -> bool:
         try:

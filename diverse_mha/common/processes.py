@@ -219,7 +219,7 @@ def computes_in_bfloat16(description: Path = Path("/proc/cpuinfo")) -> bool | No
 
 
 def installed(*names: str) -> dict[str, str]:
-    """Return the versions, by name, of those distributions that are installed."""
+    """Return name -> version of the distributions in ``names`` that are installed."""
     import importlib.metadata  # here, because the import is slow
 
     by_name = {}

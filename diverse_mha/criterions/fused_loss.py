@@ -154,7 +154,7 @@ class _FusedLoss(torch.autograd.Function):
     @first_order_only
     def backward(ctx, grad: Tensor, _):
         grads = ctx.saved_tensors
-        # Without loss scaling grad is 1. Only a CPU can check that without waiting.
+        # Without loss scaling grad is 1. Only a CPU can check this without waiting.
         if not ctx.may_wait or grad.item() != 1.0:
             grads = [g.to(grad.dtype) * grad for g in grads]
         return *(g.to(ctx.dtype) for g in grads), None, None, None, None, None

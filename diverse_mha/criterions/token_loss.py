@@ -58,7 +58,7 @@ class FusedTokenLoss:
         weight = model.output_weight() if bare else None
         if weight is None or torch.is_autocast_enabled(weight.device.type):
             return None
-        # Fused also without terms, so that a method and its baseline round in the same way.
+        # Fuse the loss without terms, too, so that a method and its baseline round equally.
         return weight if weight.device.type in ("cpu", "cuda") else None
 
     def compute_loss(self, model, net_output, sample, reduce=True):

@@ -139,7 +139,7 @@ class Aligner:
         """Align the sentences of a split."""
         sentences, texts = [], None
         for sample in iterate_batches(self.loaded, subset, max_tokens=max_tokens, label="aligning"):
-            # Inside the loop, because iterate_batches loads the split that _text reads.
+            # Read the texts inside the loop, because iterate_batches loads the split for _text.
             texts = texts or [self._text(subset, language) for language in self.languages]
             subwords = [tuple(text and text[n] for text in texts) for n in sample["id"].tolist()]
             sentences += self._batch(sample, subwords)

@@ -318,7 +318,7 @@ def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
 
 
 def on_device(loaded: Loaded, batches: Iterable[dict]) -> Iterator[dict]:
-    """Move batches to the model's device; yield those that are not empty."""
+    """Yield the batches on the model's device, without empty batches."""
     device = next(loaded.model.parameters()).device
     for sample in batches:
         if sample:

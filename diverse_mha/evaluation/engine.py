@@ -35,7 +35,7 @@ class Search:
 
 
 class NotConvertible(UserError):
-    """Error: CTranslate2 cannot run this model or these options."""
+    """Error for a model or options that CTranslate2 cannot run."""
 
 
 class CTranslate2:

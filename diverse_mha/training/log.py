@@ -73,7 +73,7 @@ def validations(lines: Iterable[str]) -> list[dict]:
 
 
 def status_of(folder: Path) -> Status:
-    """Return a run's status; without ``status.json`` it is read from the log."""
+    """Return a run's status from ``status.json`` or, without this file, from the log."""
     return read_status(folder) or _status_in_log(folder / TRAIN_LOG)
 
 
@@ -89,7 +89,7 @@ def _status_in_log(path: Path) -> Status:
 
 
 def _json_entry(line: str) -> dict:
-    """Return the JSON object in a line, with numeric strings as floats; empty without one."""
+    """Return the JSON object in a line, with numeric strings as floats; {} without an object."""
     try:
         entry = json.loads(line[line.index("{") :])
     except ValueError:

@@ -75,7 +75,7 @@ def unknown_name(job: train.Request) -> str | None:
 
 
 def schemas(job: train.Request) -> dict[str, type]:
-    """Return group -> dataclass of the config keys of the class that the recipe chooses."""
+    """Return group -> dataclass with the config keys of the recipe's model, task and so on."""
     from fairseq import models, registry, tasks
     from fairseq.dataclass.configs import FairseqConfig
 
@@ -139,7 +139,7 @@ def _train(job: train.Request) -> None:
     sys.argv += [word for words, _ in chosen for word in words]
     notes = "\n".join(note for _, note in chosen if note)
     if job.setting("distributed_training", "distributed_rank") not in (None, "0"):
-        notes = ""  # the first process logs them
+        notes = ""  # the first process logs the notes
     try:
         result = patched(JobReturn, "return_value", JobReturn.return_value.getter(_result))
         with quiet_console(job, notes), result:
@@ -167,7 +167,7 @@ def _result(finished):
 def check_added(job: train.Request) -> None:
     """Raise an error for ``+GROUP=NAME`` and ``++GROUP.KEY=VALUE`` if no such group or key exists.
 
-    Hydra accepts them, but nothing reads them.
+    Hydra accepts such overrides, but nothing reads them.
     """
     # Hydra searches the recipe's folder, and the search path that scripts/train.sh adds.
     paths = [word for word in job.arguments if word.startswith("hydra.searchpath=")]

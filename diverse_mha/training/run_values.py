@@ -131,7 +131,7 @@ def _languages(job: Request, pipeline: Pipeline) -> list[str]:
 
 
 def _everywhere(job: Request) -> list[str]:
-    """Return the options that every command that loads the model needs."""
+    """Return the options for all commands that load the model."""
     words = ["--cpu"] if job.flag("common", "cpu") else []
     plugin = (job.setting("common", "user_dir") or "").replace("${hydra:runtime.cwd}/", "")
     if plugin and Path(plugin).name != USER_DIR.name:
@@ -140,7 +140,7 @@ def _everywhere(job: Request) -> list[str]:
 
 
 def score_of(name: str, result: Mapping) -> float:
-    """Return a score of an evaluation's result; accuracy is that of all test sets together."""
+    """Return a score of an evaluation's result; accuracy is over all test sets together."""
     if name != "accuracy":
         return result[name]
     tests = [part for key, part in result["subsets"].items() if key.startswith("test")]

@@ -84,7 +84,7 @@ def sentence_statistics(
         "chrF": CHRF(char_order=CHARACTERS, lowercase=lowercase),
     }
     texts = list(hypotheses), [list(reference)]
-    # A private method, but the one that sacreBLEU's own significance tests use.
+    # This method is private, but sacreBLEU's own significance tests use it, too.
     return {
         name: np.array(counter._extract_corpus_statistics(*texts), dtype=np.float64)
         for name, counter in counters.items()
