@@ -167,7 +167,7 @@ def add_tables(paper: str, source: Path | str) -> None:
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{paper}: not readable as TOML: {error}; correct it") from None
     except KeyError as error:
-        raise UserError(f"{paper}: a table, row or column has no {error}; give one") from None
+        raise UserError(f"{paper}: a table, row or column has no {error}; add it") from None
 
 
 def add_table(item: Table) -> None:

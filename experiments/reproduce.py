@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list all tables and figures")
     parser.add_argument(
         "--scale",
-        help="smoke (tiny, to see that it runs), small (Multi30k, Penn Treebank, logic) or paper "
+        help="smoke (tiny, for trying), small (Multi30k, Penn Treebank, logic) or paper "
         "(the paper's corpora)",
     )
     add_user_dir(parser)
@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--rehearse",
         action="store_true",
-        help="build each distinct model once at its real size, on random text: parameters, "
-        "seconds and memory",
+        help="build each distinct model once at its real size, on random text, and print "
+        "parameters, seconds and memory",
     )
     where = parser.add_argument_group(
         "where to run it", "Trainings take all GPUs that CUDA_VISIBLE_DEVICES names."
@@ -84,8 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE,VALUE",
-        help="tune lr, dropout or any key of the recipe on validation, for each row; the next "
-        "--tune starts from the best value of this one",
+        help="tune lr, dropout or any key of the recipe on validation, for each row; another "
+        "--tune starts from the best value of the one before",
     )
     training.add_argument(
         "--tuned", type=Path, metavar="FILE", help="train each row with the best settings of --tune"

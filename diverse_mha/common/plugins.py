@@ -26,4 +26,6 @@ def import_plugin(folder: str | None) -> None:
     except ImportError as error:
         if "globally unique" not in str(error):
             raise
-        raise UserError(f"--user-dir {folder}: another package has this name; rename it") from error
+        raise UserError(
+            f"--user-dir {folder}: another package has this name; rename the folder"
+        ) from error

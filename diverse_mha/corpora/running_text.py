@@ -30,7 +30,7 @@ def check(folder: Path, expected: dict[str, int | None]) -> str:
         if expected[split] not in (None, tokens[split]):
             raise UserError(
                 f"the {split} text has {tokens[split]:,} tokens, expected {expected[split]:,}: "
-                "it is not the published text; fetch it again"
+                "this is not the published text; fetch the text again"
             )
     sizes = ", ".join(f"{count:,} {split}" for split, count in lines.items())
     return f"{sizes} lines; {tokens['train']:,} train tokens, including line ends"

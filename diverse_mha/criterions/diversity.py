@@ -91,8 +91,8 @@ class DiversityMixin:
             )
         if softmax is None and isinstance(self, AdaptiveLoss):
             raise UserError(
-                "--criterion adaptive_loss_with_diversity: needs --adaptive-softmax-cutoff; give "
-                "that, or --criterion cross_entropy_with_diversity"
+                "--criterion adaptive_loss_with_diversity: needs --adaptive-softmax-cutoff; add "
+                "this option, or give --criterion cross_entropy_with_diversity"
             )
         if not self.diversity.wanted:
             return

@@ -38,7 +38,7 @@ def check_scorer(language: str) -> None:
     except (OSError, RuntimeError) as error:  # a model's download failed, or software is missing
         raise UserError(
             f"sacreBLEU cannot tokenise {language} here ({str(error).strip().splitlines()[0]}); "
-            f'pip install "sacrebleu[{code}]", or run it once with a network'
+            f'pip install "sacrebleu[{code}]", or run the command once with a network'
         ) from error
 
 

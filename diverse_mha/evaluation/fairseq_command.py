@@ -124,7 +124,9 @@ def _sampled(inputs: Inputs, samples: int | None) -> Inputs:
     for path in inputs.checkpoints:
         cfg = load_checkpoint(path, mmap=True).get("cfg") or {}
         if not (cfg.get("model") or {}).get("attention_noise"):
-            raise UserError(f"{option}: {path} was trained without --attention-noise; leave it out")
+            raise UserError(
+                f"{option}: {path} was trained without --attention-noise; leave the option out"
+            )
     override = f"--model-overrides={{'model': {{'attention_samples': {samples}}}}}"
     return replace(inputs, extra=(*inputs.extra, override))
 

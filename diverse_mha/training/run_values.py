@@ -121,7 +121,7 @@ def _prepare(pipeline: Pipeline, data: Path, options) -> list[str]:
     if "--out" not in words:
         words += ["--out", str(data.parent)]
     elif options.data is not None:
-        raise UserError(f"--data {options.data}: scoring.prepare has --out; change it there")
+        raise UserError(f"--data {options.data}: scoring.prepare has --out; change --out there")
     return [script, *words, *(["--from", str(options.source)] if options.source else [])]
 
 

@@ -161,7 +161,7 @@ def _of_launched(job: Request, started: Launched, gpus: int) -> dict[str, object
     if job.processes is not None:
         raise UserError(
             f"--processes {job.processes}: torchrun or srun has started {started.processes} "
-            "processes; leave it out"
+            "processes; leave out --processes"
         )
     settings = {
         "distributed_world_size": started.processes,
@@ -262,7 +262,7 @@ def _read_recipe(path: Path, words: Sequence[str]) -> dict:
         names = ", ".join(sorted(recipe.stem for recipe in CONFIGS.glob("*.yaml")))
         raise UserError(f"--config {path}: no such file; recipes in configs/: {names}")
     if path.suffix != ".yaml":
-        raise UserError(f"--config {path}: Hydra reads only *.yaml files; rename it")
+        raise UserError(f"--config {path}: Hydra reads only *.yaml files; rename the file")
     choices, settings = compose.parse_overrides([*map(_hydra_word, words)])
     return compose.compose(path, choices, settings, lenient=True)
 

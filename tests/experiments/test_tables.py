@@ -116,7 +116,7 @@ def test_a_custom_table_is_read_from_toml(monkeypatch):
     ("old", "new", "message"),
     [
         ("method", "metod", "metod: unknown key of a table; choose from "),
-        ('head = "x", ', "", "own: a table, row or column has no 'head'; give one"),
+        ('head = "x", ', "", "own: a table, row or column has no 'head'; add it"),
         ("[[table]]", "[[table]", "own: not readable as TOML: .*; correct it"),
         ("perplexity", "perplexty", "own table-1: unknown measure 'perplexty'; choose from "),
         ('corpus = "ptb"', 'corpus = "ptb"\nbaseline = "x"', "unknown baseline 'x'; choose from"),
