@@ -68,21 +68,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     first = args.checkpoints[0]
     batches = list(iterate_batches(models[first], args.subset, max_tokens=1500))
     rounds = [batches[n % len(batches)] for n in range(args.rounds + 1)]
-    found = {}
+    summaries = {}
     tokens = {
         score: [batch["ntokens"] for batch in rounds[1:]],
         translate: [batch["nsentences"] * STEPS for batch in rounds[1:]],
     }
     for work in tokens:
         steps = {path: partial(work, model) for path, model in models.items()}
-        found[work] = summarise(run_rounds(steps, rounds, 1, processor_time), first)
+        summaries[work] = summarise(run_rounds(steps, rounds, 1, processor_time), first)
     lines = []
     for path, loaded in models.items():
         task = load_and_translate, path, args.data, args.subset
         memory = median(peak_memory(*task, device=CPU, threads=1) for _ in range(3))
         parameters = sum(p.numel() for p in loaded.model.parameters())
         sizes = f"{Path(path).stat().st_size / 1e6:.1f}", f"{parameters / 1e6:.2f}"
-        speeds = [_speed(found[work][path], words) for work, words in tokens.items()]
+        speeds = [_speed(summaries[work][path], words) for work, words in tokens.items()]
         lines.append((path, *sizes, f"{memory / MIB:.0f}", *speeds))
     headings = ("checkpoint", "MB", "parameters, M", "peak memory, MiB", "scoring", "translating")
     title = "Size, and tokens per second of processor time with the ratio to the first (95 %)"

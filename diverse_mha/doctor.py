@@ -108,10 +108,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _python() -> str:
-    found = f"{platform.python_version()} ({sys.executable})"
+    version = f"{platform.python_version()} ({sys.executable})"
     if not FIRST <= sys.version_info[:2] <= LAST:
-        raise RuntimeError(found)
-    return found
+        raise RuntimeError(version)
+    return version
 
 
 def _torch() -> str:
@@ -172,8 +172,8 @@ def _load(module: str) -> str:
 def _registered(module: str, registry: str) -> str:
     """Return the names that this package has added to a registry of fairseq."""
     diverse_mha.register()
-    found = getattr(importlib.import_module(module), registry).items()
-    names = sorted(name for name, cls in found if cls.__module__.startswith("diverse_mha."))
+    entries = getattr(importlib.import_module(module), registry).items()
+    names = sorted(name for name, cls in entries if cls.__module__.startswith("diverse_mha."))
     if not names:
         raise LookupError("this package has registered no names")
     return ", ".join(names)

@@ -23,11 +23,11 @@ def main(folder, sentence):
     source = tokenizer([sentence], return_tensors="pt")
     target = model.generate(**source, num_beams=5)
     with torch.no_grad():
-        found = model(**source, decoder_input_ids=target[:, :-1], output_attentions=True)
+        outputs = model(**source, decoder_input_ids=target[:, :-1], output_attentions=True)
     page = head_view(
-        encoder_attention=found.encoder_attentions,
-        decoder_attention=found.decoder_attentions,
-        cross_attention=found.cross_attentions,
+        encoder_attention=outputs.encoder_attentions,
+        decoder_attention=outputs.decoder_attentions,
+        cross_attention=outputs.cross_attentions,
         encoder_tokens=tokenizer.convert_ids_to_tokens(source.input_ids[0]),
         decoder_tokens=[tokenizer.decode(token) for token in target[0, 1:]],
         html_action="return",

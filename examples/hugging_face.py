@@ -61,11 +61,11 @@ def main(name, source, target, picture):
     ]
     for batch in batches:  # otherwise FSMT uses the source as decoder input
         batch["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(batch["labels"])
-    found = list(measure(model, batches))
-    for name, alike, rises in found:
-        print(f"{name}: CKA {alike:.3f}", *(f"{rise:+.4f}" for rise in rises))
-    plt.imshow([rises for *_, rises in found])
-    plt.yticks(range(len(found)), [name for name, *_ in found])
+    results = list(measure(model, batches))
+    for name, similarity, rises in results:
+        print(f"{name}: CKA {similarity:.3f}", *(f"{rise:+.4f}" for rise in rises))
+    plt.imshow([rises for *_, rises in results])
+    plt.yticks(range(len(results)), [name for name, *_ in results])
     plt.colorbar(label="rise of the loss without a head, nats")
     plt.savefig(picture, bbox_inches="tight")
 

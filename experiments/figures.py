@@ -215,8 +215,8 @@ def _between_heads(content: dict | None) -> np.ndarray:
 
 
 def _against(model: dict | None, component: str) -> np.ndarray:
-    found = ((model or {}).get("against") or {}).get(component) or {}
-    return np.array(found.get("coefficients") or [])
+    entry = ((model or {}).get("against") or {}).get(component) or {}
+    return np.array(entry.get("coefficients") or [])
 
 
 def divergence_maps(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:

@@ -75,10 +75,10 @@ def _exp_d(score: str, layer: int | None = None) -> Reader:
     """Return a function that reads the encoder's disagreement, in all layers or one (from 1)."""
 
     def read(model: Mapping) -> float | None:
-        found = _component(model["disagreement"], "encoder")[score]
+        scores = _component(model["disagreement"], "encoder")[score]
         if layer is None:
-            return found["all"]
-        return found["layers"][layer - 1] if layer <= len(found["layers"]) else None
+            return scores["all"]
+        return scores["layers"][layer - 1] if layer <= len(scores["layers"]) else None
 
     return read
 

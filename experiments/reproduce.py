@@ -271,13 +271,13 @@ def _draw(results: Results, filled: Filled, folder: Path, name: str) -> list[Pat
         cells = zip(item.columns, row.cells, strict=True)
         needs = {column: choices.need(item, choices.seeds[0], cell) for column, cell in cells}
         run = needs[item.columns[0]].run
-        found = {column: results.heads(need) for column, need in needs.items() if need.heads}
+        outputs = {column: results.heads(need) for column, need in needs.items() if need.heads}
         drawn.append(
             figures.RowData(
                 row.name,
                 row.label,
                 {c: (n.mean, n.spread, n.paper) for c, n in zip(needs, numbers, strict=True)},
-                {column: heads and heads["models"][0] for column, heads in found.items()},
+                {column: heads and heads["models"][0] for column, heads in outputs.items()},
                 (run.model(place), run.data(place)) if run.model(place).is_file() else None,
             )
         )

@@ -119,10 +119,10 @@ def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, 
             for row, settings in tried
         }
         by_seed = zip(*trials.values(), strict=True)
-        found = runner.run_all([run for runs in by_seed for run in runs])
+        results = runner.run_all([run for runs in by_seed for run in runs])
         for trial, trained in trials.items():
-            if found.keys() >= set(trained):
-                scores[trial] = mean(found[run]["validation"] for run in trained)
+            if results.keys() >= set(trained):
+                scores[trial] = mean(results[run]["validation"] for run in trained)
         for row in rows:
             mine = {_spelt(settings): settings for other, settings in tried if other is row}
             missing = [words for words in mine if (row.name, words) not in scores]

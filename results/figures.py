@@ -83,11 +83,11 @@ def learning_curves(rows: Rows) -> Figure:
     for number, (axis, label) in enumerate(zip(axes, rows, strict=True)):
         axis.axhline(0, color=_GREY, linewidth=0.8, zorder=1)
         for run in rows[label]:
-            apart = {
+            differences = {
                 n: loss - mean[n] for n, loss in curves[run.values["run"]].items() if n in mean
             }
             colour = COLOURS[number % 8] if number else "black"
-            axis.plot([*apart], [*apart.values()], color=colour, linewidth=0.9)
+            axis.plot([*differences], [*differences.values()], color=colour, linewidth=0.9)
         axis.set_title(label, fontsize=6.5)
         axis.tick_params(labelbottom=number >= len(rows) - columns, labelsize=7)
     axes[0].set_ylim(*CURVES_FROM_TO)
@@ -105,9 +105,9 @@ def quality_against_diversity(rows: Rows, systems: Sequence[System]) -> Figure:
         axis.set_xlabel(AXES[name], fontsize=8)
         handles = []
         for number, one in enumerate(systems):
-            found, runs = one.measures["BLEU"].difference, rows[one.name]
-            value = found.value if found else 0.0
-            low, high = found and found.interval or (value, value)
+            test, runs = one.measures["BLEU"].difference, rows[one.name]
+            value = test.value if test else 0.0
+            low, high = test and test.interval or (value, value)
             colour = COLOURS[number % 8] if number else "black"
             handles.append(
                 axis.errorbar(
@@ -120,7 +120,7 @@ def quality_against_diversity(rows: Rows, systems: Sequence[System]) -> Figure:
                     markerfacecolor=colour if number < 8 else "white",
                     markersize=5,
                     elinewidth=0.7,
-                    label=one.name + ("" if not found or found.over_seeds else " †"),
+                    label=one.name + ("" if not test or test.over_seeds else " †"),
                 )
             )
     # Otherwise a row that never learns would compress all other rows into a line.
@@ -142,7 +142,7 @@ def gains_by_heads(rows: Rows) -> Figure:
         (axis, beside), text = panels[row], labels[row]
         axis.axhline(0, color=_GREY, linewidth=0.8, zorder=1)
         for number, (method, gains) in enumerate(trends.gains_of(rows, column).items()):
-            means = [fmean(found) for found in gains.values()]
+            means = [fmean(values) for values in gains.values()]
             axis.plot([*gains], means, label=method, **look(number))
         axis.set_ylabel(f"{text}, less the baseline's", fontsize=8)
         own = {

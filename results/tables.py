@@ -90,10 +90,10 @@ def ten_epochs(rows: Rows, _: Study, page: Mapping[str, Cells]) -> dict[str, Cel
         }
         usual = {k: s for k, s in scores.items() if len(s) > 1 and k not in RUINED}
         tests, base = tested(usual, digits, step), next(iter(scores.values()))
-        for label, found in scores.items():
-            apart = mean(found.values()) - mean(base[seed] for seed in found)
-            lines[label] += [f"{found[n]:.{digits}f}" if n in found else "" for n in (1, 2)]
-            lines[label] += tests.get(label, [f"{apart:+.{digits}f} †", ""])
+        for label, values in scores.items():
+            gap = mean(values.values()) - mean(base[seed] for seed in values)
+            lines[label] += [f"{values[n]:.{digits}f}" if n in values else "" for n in (1, 2)]
+            lines[label] += tests.get(label, [f"{gap:+.{digits}f} †", ""])
     for label, cells in page.items():
         runs = rows.get(label, [])
         lines[label] += heads(runs) if len(runs) == sum(map(bool, cells[:2])) else [None] * 5

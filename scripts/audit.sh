@@ -31,7 +31,7 @@ trap 'rm -rf "$folder"' EXIT
 
 audit() {
     "$python" -m pip_audit --disable-pip --no-deps --progress-spinner off \
-        --timeout 10 --requirement "$@" >"$folder/found" 2>"$folder/said"
+        --timeout 10 --requirement "$@" >"$folder/found" 2>"$folder/log"
 }
 
 "$python" -c 'import pip_audit' 2>/dev/null ||
@@ -54,5 +54,5 @@ elif grep -q '^Name .*Version .*ID ' "$folder/found"; then
         "with a reason to scripts/audit-ignore.txt" >&2
     exit 1
 else
-    skip "$(tail -n 1 "$folder/said")"
+    skip "$(tail -n 1 "$folder/log")"
 fi

@@ -257,8 +257,8 @@ def sentence(chance: Chance) -> Pair:
 
 def _links(lumi: Sequence[Token], qorun: Sequence[Token]) -> tuple[tuple[int, int], ...]:
     places = {id(word): place for place, word in enumerate(lumi)}
-    found = ((places[id(of)], place) for place, word in enumerate(qorun) for of in word.of)
-    return tuple(sorted(found))
+    links = ((places[id(of)], place) for place, word in enumerate(qorun) for of in word.of)
+    return tuple(sorted(links))
 
 
 def sentence_pairs(count: int, seed: int) -> list[Pair]:

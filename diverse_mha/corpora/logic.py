@@ -143,10 +143,10 @@ def _read(folder: Path) -> Iterator[str]:
 
 def _write_pairs(folder: Path, pairs: Iterable[str]) -> str:
     """Write a file for each length, without repeated pairs; return a summary."""
-    found: dict[int, dict[str, None]] = {n: {} for n in range(LONGEST + 1)}
+    by_length: dict[int, dict[str, None]] = {n: {} for n in range(LONGEST + 1)}
     for line in pairs:
-        found[length(line)].setdefault(line)
-    count = sum(write_lines(folder / f"{n}.tsv", lines) for n, lines in found.items())
+        by_length[length(line)].setdefault(line)
+    count = sum(write_lines(folder / f"{n}.tsv", lines) for n, lines in by_length.items())
     return f"{count:,} different pairs of 0 to {LONGEST} operators"
 
 

@@ -19,13 +19,13 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
     space becomes one space. An empty segment gives an empty line.
     """
     text = "\n".join(lines)
-    found = _SEGMENT.findall(text)
+    complete = _SEGMENT.findall(text)
     started = len(_SEGMENT_START.findall(text))
-    if not found or len(found) != started:
+    if not complete or len(complete) != started:
         raise ValueError(
-            f"{started:,} <seg> elements begin, but {len(found):,} are complete; fetch it again"
+            f"{started:,} <seg> elements begin, but {len(complete):,} are complete; fetch it again"
         )
-    for segment in found:
+    for segment in complete:
         yield " ".join(html.unescape(segment).split())
 
 

@@ -211,10 +211,10 @@ class Direction:
 
     def links(self, row: int) -> dict[int, Links]:
         """Return a candidate's links by sentence number, in the direction of the forward model."""
-        found = {number: sentence.links(row) for number, sentence in self.sentences.items()}
+        by_number = {number: sentence.links(row) for number, sentence in self.sentences.items()}
         if self.reverse:
-            found = {number: {(s, t) for t, s in links} for number, links in found.items()}
-        return found
+            by_number = {number: {(s, t) for t, s in links} for number, links in by_number.items()}
+        return by_number
 
     def describe(self) -> str:
         """Return the candidate in use and its quality."""
@@ -256,11 +256,11 @@ def _check_same_text(forward: Direction, backward: Direction, args: argparse.Nam
 
 def join(directions: list[Direction], method: str) -> dict[int, Links]:
     """Return the links by sentence number. Links of two directions are joined by ``method``."""
-    found = [direction.links(direction.row) for direction in directions]
-    if len(found) == 1:
-        return found[0]
-    numbers = sorted(found[0].keys() & found[1].keys())
-    return {number: symmetrise(*(links[number] for links in found), method) for number in numbers}
+    sides = [direction.links(direction.row) for direction in directions]
+    if len(sides) == 1:
+        return sides[0]
+    numbers = sorted(sides[0].keys() & sides[1].keys())
+    return {number: symmetrise(*(links[number] for links in sides), method) for number in numbers}
 
 
 def report(direction: Direction, subset: str) -> Layout:
@@ -287,9 +287,9 @@ def joined_report(directions: list[Direction], gold: Gold | None, method: str) -
     """Return a table with the links and scores of each method of joining both directions."""
     lines = []
     for name in SYMMETRISATIONS:
-        found = join(directions, name)
-        cells = [f"{sum(map(len, found.values())):,}"]
-        cells += [] if gold is None else [f"{value:.3f}" for value in gold.score(found)]
+        joined = join(directions, name)
+        cells = [f"{sum(map(len, joined.values())):,}"]
+        cells += [] if gold is None else [f"{value:.3f}" for value in gold.score(joined)]
         lines.append((name, *cells, "chosen" if name == method else ""))
     headings = ["method", "links"] + ([] if gold is None else ["AER", "precision", "recall"])
     chosen = " and ".join(str(d.aligner.candidates[d.row]) for d in directions)

@@ -64,7 +64,7 @@ class CTranslate2:
         As in fairseq, the score is the log-probability divided by length to the power of
         ``lenpen``.
         """
-        found = self._model.translate_batch(
+        results = self._model.translate_batch(
             [[*sentence] for sentence in sentences],
             beam_size=search.beam,
             length_penalty=search.lenpen,
@@ -74,7 +74,7 @@ class CTranslate2:
             max_decoding_length=min(search.longest, self._longest),
             return_scores=True,
         )
-        for best in found:
+        for best in results:
             yield best.hypotheses[0], best.scores[0]
 
 

@@ -192,14 +192,14 @@ def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, s
             f"{engine.longest_source:,}; split the sentence"
         )
     search = _search(decoding)
-    found = []
+    translations = []
     with Progress("translating", "sentences", len(sentences)) as progress:
         for start in range(0, len(sentences), PORTION):
             portion = sentences[start : start + PORTION]
             for best, _ in engine.translate(portion, search):
-                found.append(join_subwords(best, decoding.post_process))
+                translations.append(join_subwords(best, decoding.post_process))
             progress.advance(len(portion))
-    return found
+    return translations
 
 
 def _search(decoding: Decoding) -> Search:

@@ -46,8 +46,8 @@ def subsets_of(data: Path, wanted: str | None) -> list[str]:
         [name for name in available if name != "train"] if wanted is None else split_list(wanted)
     )
     if not names:
-        found = ", ".join(available) or "no split"
-        raise UserError(f"--subset is missing: {data} has {found}; name the splits to score")
+        splits = ", ".join(available) or "no split"
+        raise UserError(f"--subset is missing: {data} has {splits}; name the splits to score")
     for name in names:
         if name not in available:
             raise UserError(

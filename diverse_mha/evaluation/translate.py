@@ -161,8 +161,8 @@ class Translator:
             if length > batch:
                 raise UserError(f"{line}, more than --max-tokens {batch:,}; give {length} or more")
         translations = [Translation(self._plain(""))] * len(lines)
-        found = self._search([encoded[index] for index in filled]) if filled else []
-        for index, (joined, pair) in zip(filled, found, strict=True):
+        results = self._search([encoded[index] for index in filled]) if filled else []
+        for index, (joined, pair) in zip(filled, results, strict=True):
             translations[index] = Translation(
                 self._plain(joined), lines[index], encoded[index], pair
             )
