@@ -21,7 +21,13 @@ def data(tmp_path_factory):
     It also has the sources as text for language models. Some words need escaping in pages and
     plots.
     """
-    words = [str(n) for n in range(8)] + ["<script>alert(1)</script>", "$x$", "&amp;", '"', "好"]
+    words = [str(n) for n in range(8)] + [
+        "<script>alert(1)</script>",
+        "$x$",
+        "&amp;",
+        '"',
+        "好",
+    ]
     folder = tmp_path_factory.mktemp("data") / "bin"
     folder.mkdir()
     dictionary = dictionary_of(words)
@@ -79,10 +85,10 @@ def save(tmp_path_factory, data):
         "sentence_classification": ["encoder"],
     }
 
-    def save(name, arch, *words, heads=4, task="translation", data=data):
+    def save(name, arch, *arguments, heads=4, task="translation", data=data):
         sides = sides_of[task]
         shape = " ".join(SHAPE.format(side, heads) for side in sides).split()
-        command = [str(data), "--task", task, "--arch", arch, *shape, *words]
+        command = [str(data), "--task", task, "--arch", arch, *shape, *arguments]
         args = options.parse_args_and_arch(options.get_training_parser(task), command)
         torch.manual_seed(len(name))
         path = tmp_path_factory.mktemp("runs") / name / "checkpoint_best.pt"

@@ -8,7 +8,8 @@ import numpy as np
 def cka(x, y):
     """Return tr(K C L C) / sqrt(tr(K C K C) tr(L C L C)).
 
-    K and L are the N x N linear kernels of x and y (N, D), and C is the centring matrix.
+    The rows of x and y are N positions. K and L are their N x N linear kernels, and C is the
+    centring matrix.
     """
     n = len(x)
     centre = np.eye(n) - np.ones((n, n)) / n
@@ -39,7 +40,7 @@ def svcca(x, y, threshold=0.99):
 
 
 def jensen_shannon(p, q):
-    """Mean Kullback-Leibler divergence of two rows to their mixture, in nats."""
+    """Return the mean Kullback-Leibler divergence of two rows from their mean, in nats."""
 
     def kl(a, b):
         return sum(u * math.log(u / v) for u, v in zip(a, b, strict=True) if u > 0)

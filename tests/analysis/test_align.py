@@ -1,4 +1,4 @@
-"""``diverse-mha align``: word alignments, error rates and the choice of a head."""
+"""``diverse-mha align``: word alignments, their error rate and the choice of a head."""
 
 import json
 import random
@@ -45,11 +45,11 @@ def test_subword_alignments_are_merged_to_words():
     )
     assert best_sources(weights, [0, 0, 1, 2], [0, 1, 1]).tolist() == [0, 2]
     both = best_sources(torch.stack([weights, weights.flip(1)]), [0, 0, 1, -1], [0, 1, 2])
-    assert both.tolist() == [[0, 0, 1], [0, 0, 0]], "the last token belongs to no word"
+    assert both.tolist() == [[0, 0, 1], [0, 0, 0]], "a token that belongs to no word is not aligned"
 
 
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
-def test_alignments_have_the_words_of_the_text(kind, tmp_path, monkeypatch, capsys):
+def test_aligned_words_are_those_of_the_text(kind, tmp_path, monkeypatch, capsys):
     """A subword that is not in the dictionary must not change the word boundaries."""
     text = {
         "bpe": ("Q@@ u@@ ad ad", "ad |@@ | ad"),
@@ -64,12 +64,12 @@ def test_alignments_have_the_words_of_the_text(kind, tmp_path, monkeypatch, caps
     assert found.known and capsys.readouterr().err == ""
     assert (found.sources, found.targets) == (["Quad", "ad"], ["ad", "||", "ad"])
     if kind != "sentencepiece":
-        aligner._kinds = ["sentencepiece"] * 2  # without \u2581 at words, as in Japanese
+        aligner._kinds = ["sentencepiece"] * 2  # the text has no \u2581 at all, as in Japanese
         aligner.split("test")
         assert "note: most sentences of test have no spaces" in capsys.readouterr().err
     aligner._kinds = [POST_PROCESS.get(kind)] * 2
     (tmp_path / "bpe/test.en").write_text("ad ad ad u\n")
-    assert aligner.split("test")[0].known is (kind == "none"), "used the text of another corpus"
+    assert aligner.split("test")[0].known is (kind == "none"), "text of another corpus is not used"
     capsys.readouterr()
     (tmp_path / "bpe/test.en").unlink()
     assert aligner.split("test")[0].known is (kind == "none")
@@ -77,7 +77,7 @@ def test_alignments_have_the_words_of_the_text(kind, tmp_path, monkeypatch, caps
 
 
 def stub(folder, monkeypatch, words, text, kind="none", weights=None):
-    """Return an aligner with one head for a split of one sentence."""
+    """Return an aligner for a model with one head and a split with one sentence."""
     for name in ("bin", "bpe"):
         (folder / name).mkdir()
     for place, language in enumerate(("de", "en")):
@@ -102,7 +102,7 @@ def stub(folder, monkeypatch, words, text, kind="none", weights=None):
     return module.Aligner(SimpleNamespace(model=model, task=task), str(folder / "bin"))
 
 
-def test_the_next_step_aligns_the_word_that_it_reads(tmp_path, monkeypatch):
+def test_candidates_named_next_align_by_the_attention_of_the_next_step(tmp_path, monkeypatch):
     words = Dictionary()
     for word in "abc":
         words.add_symbol(word)
@@ -156,7 +156,7 @@ def test_alignment_error_rate_follows_och_and_ney():
     assert (precision, recall) == (pytest.approx(3 / 4), pytest.approx(2 / 3))
 
 
-def test_the_head_most_like_the_others_has_the_highest_agreement():
+def test_the_head_that_links_most_like_the_others_has_the_highest_agreement():
     truth = torch.randint(9, (200,), generator=torch.Generator().manual_seed(1))
     heads = truth.repeat(5, 1)
     for row, wrong in enumerate((80, 20, 120, 200, 60)):
@@ -171,8 +171,8 @@ def test_the_head_most_like_the_others_has_the_highest_agreement():
     assert agreement(heads[:1]).tolist() == [1]
 
 
-def test_heads_that_attend_to_a_single_position_are_not_chosen():
-    """A head that aligns is chosen, not two that attend to the end of the sentence."""
+def test_consistency_is_low_for_heads_that_attend_to_a_single_position():
+    """Agreement alone would choose one of two heads that attend to the end of the sentence."""
     generator = torch.Generator().manual_seed(1)
     words = torch.randint(40, (600,), generator=generator)
     aligned = words.clone()
@@ -184,14 +184,19 @@ def test_heads_that_attend_to_a_single_position_are_not_chosen():
     assert values[0] > 0.9 > values[1] > 0.4 and values[2] < 0.05
     chance = torch.randint(40, (600,), generator=generator)
     assert consistency(chance, words) < 0.05
-    assert consistency(torch.arange(600), torch.arange(600)) == 0, "a single link is no evidence"
+    assert consistency(torch.arange(600), torch.arange(600)) == 0, (
+        "word pairs that occur once do not count"
+    )
     links = [(0, 0), (0, 0), (0, 1), (1, 1), (1, 1)]
     expected = (1 / 3 + 1 / 3 + 0 / 3 + 1 / 2 + 1 / 2) / 5
     assert consistency(*torch.tensor(links).T) == pytest.approx(expected)
 
 
 def literal(forward, backward, method, sources, targets):
-    """Combine links literally as Koehn et al. 2003: e is a target word, f a source word."""
+    """Combine the links of two directions, step by step as in Koehn et al. 2003.
+
+    e is the index of a target word, f that of a source word.
+    """
     matrix = [[{(f, e)} <= forward & backward for f in range(sources)] for e in range(targets)]
 
     def add(e_new, f_new, among, test):
@@ -237,7 +242,7 @@ def test_links_of_both_directions_are_combined_as_in_koehn_et_al(method):
 
 
 @given(st.lists(st.text("a@\u2581&;", min_size=1, max_size=4), max_size=8))
-def test_there_is_a_position_for_every_word(tokens):
+def test_tokens_are_assigned_to_the_merged_words(tokens):
     for kind in (None, "subword_nmt", "sentencepiece"):
         places = word_places(tokens, kind)
         words = merge_subwords(tokens, places, kind)
@@ -264,10 +269,10 @@ def test_possible_links_of_gold_alignments_are_read(tmp_path):
 @pytest.mark.integration
 def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
     assert run(["align", str(checkpoint), str(data), "--cpu"]) == 0
-    out, said = capsys.readouterr()
+    out, printed = capsys.readouterr()
     lines = out.splitlines()
     assert len(lines) == 40 and re.search(
-        r"aligned by layer \d, .*head.* \(consistency 0\.\d+\)", said
+        r"aligned by layer \d, .*head.* \(consistency 0\.\d+\)", printed
     )
     for line in lines:
         targets = [int(link.split("-")[1]) for link in line.split()]
@@ -277,7 +282,7 @@ def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
     words = ["align", str(checkpoint), str(data), "--cpu", "--gold", str(gold)]
     assert run([*words, "--report"]) == 0
     table = capsys.readouterr().out.splitlines()
-    # A row begins with its layer; a note may end with the same word.
+    # The row of the chosen head begins with its layer. A note may also end with "chosen".
     (chosen,) = [line.split() for line in table if re.match(r" *\d.* chosen$", line)]
     assert chosen[-4:-1] == ["0.000", "1.000", "1.000"] and len(table) == 2 + 2 * 2 * 5 + 4
     assert [line.split()[1:3].count("average") for line in table].count(1) == 4
@@ -302,11 +307,11 @@ def test_reverse_combines_the_links_of_two_models(checkpoint, save, data, tmp_pa
     backward = [{(s, t) for t, s in found} for found in links[40:]]
     for method in SYMMETRISATIONS:
         assert run([*both, "--symmetrise", method]) == 0
-        out, said = capsys.readouterr()
+        out, printed = capsys.readouterr()
         for text, a, b in zip(out.splitlines(), links[:40], backward, strict=True):
             found = {tuple(map(int, link.split("-"))) for link in text.split()}
             assert found == symmetrise(a, b, method)
-    assert "layer 1, head 2 (cons" in said and "layer 2, head 3, next step (cons" in said
+    assert "layer 1, head 2 (cons" in printed and "layer 2, head 3, next step (cons" in printed
     assert run([*both, "--report", "--symmetrise", "union"]) == 0
     out = capsys.readouterr().out
     assert "src-tgt" in out and "tgt-src" in out
@@ -319,10 +324,10 @@ def test_reverse_combines_the_links_of_two_models(checkpoint, save, data, tmp_pa
 
 @pytest.mark.integration
 def test_sentences_too_long_for_a_model_have_no_alignment(save, data, capsys):
-    """Such sentences raised an index error in fairseq (#1881)."""
+    """In fairseq, sentences longer than the model reads raised an index error (#1881)."""
     short = save("short", "transformer_disagree", "--max-source-positions", "9")
     assert run(["align", str(short), str(data), "--cpu"]) == 0
-    out, said = capsys.readouterr()
+    out, printed = capsys.readouterr()
     counts = [len(line.split()) for line in out.split("\n")[:-1]]
     assert len(counts) == 40 and set(counts) == {0, 6, 7, 8}
-    assert f"note: {counts.count(0)} of 40 sentences are too long for {short}" in said
+    assert f"note: {counts.count(0)} of 40 sentences are too long for {short}" in printed

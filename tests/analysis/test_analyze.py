@@ -27,9 +27,9 @@ COMPONENTS = ["encoder", "cross", "decoder"]
 def scores(tmp_path):
     """Function that runs analyze with arguments and returns the written scores."""
 
-    def measure(*words) -> dict:
+    def measure(*arguments) -> dict:
         path = tmp_path / "there" / "scores.json"
-        assert run(["analyze", *map(str, words), "--cpu", "--output", str(path)]) == 0
+        assert run(["analyze", *map(str, arguments), "--cpu", "--output", str(path)]) == 0
         assert [p.name for p in path.parent.iterdir()] == ["scores.json"]
         return json.loads(path.read_text())
 
@@ -42,7 +42,7 @@ def test_table_has_every_component_and_layer(checkpoint, data, capsys):
     for component in COMPONENTS:
         assert re.search(rf"^{component} +1 ", out, re.M), component
     assert len(re.findall(r"^ +2 ", out, re.M)) == 3 * 3, (
-        "tables of similarity, sharpness and scores"
+        "similarity, sharpness and scores each have a table"
     )
     for heading in ("SVCCA", "SVCCA top", "CKA", "JSD", "Sub.", "Out.", "Out. i≠j"):
         assert heading in out
@@ -62,9 +62,9 @@ def test_results_survive_a_deleted_checkpoint_and_a_closed_pipe(
     def close(*args):
         raise BrokenPipeError
 
-    words = ["--cpu", "--layers", "last", "--output", str(tmp_path / "out")]
+    arguments = ["--cpu", "--layers", "last", "--output", str(tmp_path / "out")]
     monkeypatch.setattr(analyze, "write_figures", lambda *_: seen.append(capsys.readouterr().out))
-    assert run(["analyze", str(checkpoint), str(data), *words]) == 0
+    assert run(["analyze", str(checkpoint), str(data), *arguments]) == 0
     assert "\nSharpness of attention, means over heads\n" in seen[0], (
         "tables are printed before figures are drawn"
     )
@@ -72,7 +72,7 @@ def test_results_survive_a_deleted_checkpoint_and_a_closed_pipe(
     monkeypatch.setattr(analyze, "analyze", analyze_and_remove)
     monkeypatch.setattr(analyze, "format_tables", close)
     with pytest.raises(BrokenPipeError):
-        run(["analyze", str(path), str(data), *words])
+        run(["analyze", str(path), str(data), *arguments])
     assert len(seen) == 2 and not (tmp_path / "out/report.html").exists()
     written = json.loads((tmp_path / "out/scores.json").read_text())["models"][0]
     assert written["sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
@@ -81,7 +81,7 @@ def test_results_survive_a_deleted_checkpoint_and_a_closed_pipe(
     assert len(rows) == 3 * 4 and 0 < float(rows[0]["entropy"]) < math.log(13)
 
 
-def test_the_quickstart_prints_the_mean_cka_over_layers(checkpoint, data, scores):
+def test_the_quickstart_measures_the_mean_cka_over_layers(checkpoint, data, scores):
     found = scores(checkpoint, data)["models"][0]
     layers = {name: found["components"][name]["layers"].values() for name in COMPONENTS}
     means = {c: sum(one["cka"]["mean"] for one in layers[c]) / len(layers[c]) for c in COMPONENTS}
@@ -125,25 +125,25 @@ def test_encoder_positions_of_a_pair_classifier_are_those_of_both_sentences(
     assert list(found["components"]) == ["encoder"] and found["sentences"] == 40
     single = save("single-text", "transformer_disagree")
     texts = scores(single, data)["models"][0]
-    # Both inputs consist of the source texts.
+    # Each of the two inputs has all source sentences.
     positions = texts["components"]["encoder"]["positions"]
     assert found["components"]["encoder"]["positions"] == 2 * positions
     with pytest.raises(UserError, match="holds no dict"):
         run(["analyze", str(single), str(pairs.parent), "--cpu"])
 
 
-def test_against_compares_several_models_with_a_single_head_model(
+def test_option_against_compares_several_models_with_a_single_head_model(
     save, checkpoint, data, scores, capsys
 ):
     single = save("single", "transformer_disagree", heads=1)
     other = save("other", "transformer_routing", "--aggregation-encoder-layers", "1")
-    words = ["analyze", str(checkpoint), str(other), str(data), "--against", str(single)]
-    assert run([*words, "--cpu"]) == 0
+    arguments = ["analyze", str(checkpoint), str(other), str(data), "--against", str(single)]
+    assert run([*arguments, "--cpu"]) == 0
     out = capsys.readouterr().out
     assert "last layers to those of single" in out
     assert "each head: one head against all heads of the other model" in " ".join(out.split())
     assert len(re.findall(r"^(baseline|other) +(encoder|cross|decoder) ", out, re.M)) == 6
-    content = scores(*words[1:])
+    content = scores(*arguments[1:])
     assert content["against"]["name"] == "single"
     assert [model["name"] for model in content["models"]] == ["baseline", "other"]
     assert all(0 < found["svcca"] < 1 for found in content["models"][0]["against"].values())
@@ -173,8 +173,8 @@ def test_models_without_head_states_are_refused(save, data, tmp_path):
 
 def test_heads_csv_and_tables_have_every_head(save, data, tmp_path, capsys):
     paths = [str(save("first", "transformer_disagree")), str(save("coda", "transformer_coda"))]
-    words = ["--measures", "importance,importance-gradient", "--cpu"]
-    assert run(["analyze", *paths, str(data), *words, "--output", str(tmp_path)]) == 0
+    arguments = ["--measures", "importance,importance-gradient", "--cpu"]
+    assert run(["analyze", *paths, str(data), *arguments, "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.count("Importance of heads, 10 strongest and 10 weakest (loss ") == 2
     assert "Removing one head at a time raises the loss significantly for " in out

@@ -1,4 +1,4 @@
-"""Divergence and entropy of attention weights against explicit loops and closed forms."""
+"""Divergence and entropy of attention weights equal explicit loops and closed forms."""
 
 import math
 
@@ -22,7 +22,7 @@ def random_weights(bsz=3, heads=4, tgt=5, src=6, seed=1, dtype=torch.float64):
 
 @pytest.mark.parametrize("reduction", ["sentence", "row"])
 @pytest.mark.parametrize("chunk", [1, 60, 2**20])
-def test_divergence_equals_explicit_loops(reduction, chunk, monkeypatch):
+def test_divergence_equals_the_reference_in_explicit_loops(reduction, chunk, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", chunk)
     weights, queries, keys = random_weights()
     expected = torch.zeros(4, 4, dtype=torch.float64)
@@ -38,7 +38,7 @@ def test_divergence_equals_explicit_loops(reduction, chunk, monkeypatch):
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_identical_heads_give_zero_and_disjoint_ones_ln_2():
+def test_divergence_of_identical_heads_is_0_and_of_disjoint_heads_ln_2():
     one_hot = torch.eye(4).expand(2, 3, 4, 4)[:, :, :2]  # (B=2, H=3, T=2, S=4)
     assert (jensen_shannon(one_hot, reduction="row") == 0).all()
     apart = torch.stack((one_hot[:, 0], one_hot[:, 0].roll(2, dims=-1)), dim=1)
@@ -48,7 +48,7 @@ def test_identical_heads_give_zero_and_disjoint_ones_ln_2():
     assert jensen_shannon(apart)[0, 1].item() == pytest.approx(2 * math.log(2), rel=1e-7)
 
 
-def test_divergence_with_no_real_query_or_one_head():
+def test_divergence_is_0_without_real_queries_and_for_one_head():
     weights, queries, keys = random_weights()
     assert (jensen_shannon(weights, torch.ones_like(queries), keys) == 0).all()
     assert jensen_shannon(weights[:, :1]).tolist() == [[0.0]]
@@ -72,7 +72,7 @@ def test_invalid_arguments_are_refused():
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_entropy_equals_the_entropy_of_each_row(dtype):
+def test_entropy_and_share_of_sharp_rows_equal_the_reference(dtype):
     torch.manual_seed(1)
     logits = torch.randn(3, 4, 5, 6, dtype=dtype) * torch.tensor([0.1, 1, 4, 30]).view(4, 1, 1)
     queries = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]]).bool()
@@ -89,12 +89,12 @@ def test_entropy_equals_the_entropy_of_each_row(dtype):
     assert 0 < float(found.sharp[3]) and float(found.sharp[0]) == 0
 
 
-def test_entropy_of_uniform_and_one_hot_weights():
+def test_entropy_is_maximal_for_uniform_weights_and_0_for_one_hot_weights():
     even = torch.full((1, 1, 2, 8), 1 / 8)
     assert float(attention_entropy(even).entropy) == pytest.approx(math.log(8))
     assert attention_entropy(torch.eye(8)[None, None]) == (0, 1)
     at = torch.tensor([[[[0.95, 0.05]]]], dtype=torch.float64)
-    assert float(attention_entropy(at).sharp) == 0, "a weight of 0.95 itself does not count"
+    assert float(attention_entropy(at).sharp) == 0, "a weight of exactly 0.95 is not sharp"
 
 
 def test_attention_weights_in_training_are_returned_before_dropout():

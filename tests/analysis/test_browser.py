@@ -1,4 +1,4 @@
-"""The report in a browser: keyboard, heat maps, small screens and dark mode."""
+"""The report in a browser: keyboard control, network requests and logged errors."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, report):
-    """Function that opens the page on a screen of a given size."""
+    """Function that opens the report on a screen of a given width, in a light or dark theme."""
 
     def opened(width=1200, theme="light"):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -74,7 +74,7 @@ def value(browser, name):
 
 
 def attended_words(browser) -> list[tuple[str, float]]:
-    """Return the words attended to, with the weights on the page."""
+    """Return the attended words and their weights, as the page shows them."""
     items = browser.find_elements("css selector", "#view-keys li")
     return [
         (word, float(share or 0) / 100)
@@ -86,7 +86,7 @@ def test_keyboard_selects_head_and_sentence(page, paths, data):
     browser = page()
     keys = webdriver.Keys
     browser.execute_script("document.getElementById('view-model').focus()")
-    # Second model, cross attention, layer 2, head 3, second sentence, fourth word.
+    # Select the second model, cross-attention, layer 2, head 3, second sentence and fourth word.
     for downs in (1, 1, 1, 2, 1):
         press(browser, *[keys.ARROW_DOWN] * downs, keys.TAB)
     press(browser, keys.HOME, *[keys.ARROW_RIGHT] * 3)
@@ -104,10 +104,10 @@ def test_keyboard_selects_head_and_sentence(page, paths, data):
     assert browser.switch_to.active_element.text == target
     assert [word for word, _ in attended_words(browser)] == words
     assert [w for _, w in attended_words(browser)] == pytest.approx(weights, abs=0.005 + 0.002)
-    said = browser.find_element("id", "view-said").text
+    announced = browser.find_element("id", "view-said").text
     strongest = words[max(range(len(words)), key=weights.__getitem__)]
-    assert said.startswith("encoder-decoder attention, layer 2, head 3: ")
-    assert f"“{target}” looks most at {strongest} " in said
+    assert announced.startswith("encoder-decoder attention, layer 2, head 3: ")
+    assert f"“{target}” looks most at {strongest} " in announced
 
 
 def test_page_makes_no_requests_and_logs_no_errors(page):

@@ -154,7 +154,7 @@ def test_only_selected_measures_are_returned(model, batch):
     assert result["disagreement"] is None
 
 
-def test_one_head_has_no_pairs(batch):
+def test_models_with_one_head_have_no_pairwise_values(batch):
     heads = {f"{side}_attention_heads": 1 for side in ("encoder", "decoder")}
     result = measure([states_of(build_ours(**heads).eval(), batch)])
     layer = result["components"]["encoder"]["layers"]["1"]
@@ -201,7 +201,7 @@ def test_similarity_is_none_with_one_or_two_positions(positions):
     json.dumps(result, allow_nan=False)
 
 
-def test_against_compares_last_layers_over_the_same_positions():
+def test_option_against_compares_last_layers_at_the_same_positions():
     single = build_ours(seed=2, encoder_attention_heads=1, decoder_attention_heads=1).eval()
     model, lengths = build_ours().eval(), [20, 17, 25, 13]
     meter = AgainstMeter(Selection(threshold=0.9))

@@ -17,7 +17,7 @@ from diverse_mha.common.files import ROOT
 SENTENCES = ["0 1 2 3", "4 5"]
 
 
-def test_forced_translations_have_the_states_of_the_models_own_forward_pass(checkpoint, data):
+def test_states_of_forced_translations_equal_a_forward_pass_without_padding(checkpoint, data):
     model = diverse_mha.load(checkpoint, data, cpu=True)
     run = model.run(SENTENCES, target=["3 2", "5 4 好"])
     assert run.source_tokens == [["0", "1", "2", "3", "</s>"], ["4", "5", "</s>"]]
@@ -105,15 +105,15 @@ def test_wrong_sentences_are_reported(message, checkpoint, data):
         diverse_mha.load(checkpoint, data, cpu=True).run(sentences, **options)
 
 
-def run_analyze(*words):
-    return cli.run(["analyze", *map(str, words), "--cpu", "--measures", "entropy"])
+def run_analyze(*arguments):
+    return cli.run(["analyze", *map(str, arguments), "--cpu", "--measures", "entropy"])
 
 
 def test_the_command_saves_arrays_and_shows_the_sentences_of_a_file(checkpoint, data, tmp_path):
     lines, file = tmp_path / "text", tmp_path / "heads.npz"
     lines.write_text("0 1 2 3\n4 5\n", encoding="utf-8")
-    words = [checkpoint, data, "--sentences", lines, "--save-heads", file]
-    assert run_analyze(*words, "--output", tmp_path / "out") == 0
+    arguments = [checkpoint, data, "--sentences", lines, "--save-heads", file]
+    assert run_analyze(*arguments, "--output", tmp_path / "out") == 0
     arrays = np.load(file)
     own = diverse_mha.load(checkpoint, data, cpu=True).run(SENTENCES)
     assert arrays["target_tokens"].tolist() == own.arrays()["target_tokens"].tolist()
@@ -124,10 +124,10 @@ def test_the_command_saves_arrays_and_shows_the_sentences_of_a_file(checkpoint, 
     assert [s["components"]["encoder"]["keys"] for s in shown] == own.source_tokens
     targets = [tokens[:TOKENS] for tokens in own.target_tokens]
     assert [s["components"]["cross"]["queries"] for s in shown] == targets
-    assert run_analyze(*words) == 0  # the command replaces its own file
+    assert run_analyze(*arguments) == 0  # the command replaces a file that it wrote itself
 
     lines.write_text("0 1\t2\n3\t4 5\n", encoding="utf-8")
-    assert run_analyze(*words) == 0
+    assert run_analyze(*arguments) == 0
     assert np.load(file)["target_tokens"].tolist() == [["2", "</s>", ""], ["4", "5", "</s>"]]
 
 

@@ -115,7 +115,7 @@ def test_gradient_equals_the_finite_difference_of_a_gate(model_and_batch):
 
 
 @torch.no_grad()
-def test_sentence_losses_equal_fairseqs(model_and_batch):
+def test_sentence_losses_equal_those_of_fairseq(model_and_batch):
     model, batch = model_and_batch
     losses, counts = sentence_losses(model, batch, run_model(model, batch))
     output = model(**batch["net_input"])
@@ -130,7 +130,7 @@ def test_sentence_losses_equal_fairseqs(model_and_batch):
     assert counts.tolist() == real.sum(1).tolist()
 
 
-def test_interval_over_sentences_covers_the_true_ratio_in_95_percent():
+def test_interval_over_sentences_covers_the_true_ratio_in_95_percent_of_samples():
     generator = np.random.default_rng(1)
     values, covered = [], 0
     for _ in range(400):
@@ -153,8 +153,8 @@ def test_constant_heads_have_no_importance_under_mean_ablation():
     site.attention.v_proj.weight[:WIDTH] = 0  # the first head returns its bias for every input
     means = torch.zeros(4, WIDTH, dtype=torch.float64)
     means[0] = site.attention.v_proj.bias[:WIDTH] = 3.0
-    for given in ({("encoder", 1): means}, None):
-        meter = ImportanceMeter(model, [site], (ABLATION,), given)
+    for constant_outputs in ({("encoder", 1): means}, None):
+        meter = ImportanceMeter(model, [site], (ABLATION,), constant_outputs)
         list(meter.update(batch))
         first = meter.result()[1]["encoder"]["1"][ABLATION].heads[0]
-        assert (abs(first) < 1e-12) == (given is not None)
+        assert (abs(first) < 1e-12) == (constant_outputs is not None)

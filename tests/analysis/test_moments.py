@@ -1,4 +1,4 @@
-"""Moments of a stream of batches, and unbiased CKA against its definition by kernel matrices."""
+"""Moments of a stream of batches; unbiased CKA is compared with its kernel-matrix definition."""
 
 import re
 
@@ -33,11 +33,11 @@ def cka_from_kernels(x, heads):
 
 
 @pytest.mark.parametrize("offset", [0.0, 30.0])
-def test_unbiased_cka_equals_kernel_matrices_for_any_batch_sizes(offset):
+def test_unbiased_cka_equals_the_kernel_matrix_reference_for_any_batch_sizes(offset):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(50, 12, generator=generator, dtype=torch.float64) + offset
     x[:, 3:6] = x[:, :3] @ torch.randn(3, 3, generator=generator, dtype=torch.float64) + x[:, 3:6]
-    x[30:] += 2  # the first rows have another mean
+    x[30:] += 2  # the last rows have another mean
     for sizes in ([50], [1, 3, 0, 20, 26]):
         moments, norms = Moments(12), NormMoments(4)
         for rows in x.split(sizes):
@@ -47,8 +47,8 @@ def test_unbiased_cka_equals_kernel_matrices_for_any_batch_sizes(offset):
         torch.testing.assert_close(found, cka_from_kernels(x, 4), rtol=1e-8, atol=1e-9)
 
 
-def test_independent_heads_give_0_and_equal_heads_1():
-    """Biased CKA of independent heads is about 1/3 at 64 positions, 32 dimensions."""
+def test_unbiased_cka_of_independent_heads_is_0_and_of_equal_heads_1():
+    """Biased CKA of independent heads with 32 dimensions is about 1/3 at 64 positions."""
     values, biased = [], []
     for seed in range(40):
         outputs = torch.randn(1, 3, 64, 32, generator=torch.Generator().manual_seed(seed))
@@ -77,7 +77,7 @@ def cka_of_random_heads(positions, shared, width=64, heads=8):
     return cka.mean, cka.unbiased_mean
 
 
-def test_the_bias_of_independent_heads_matches_the_page():
+def test_cka_of_independent_heads_matches_the_documented_table():
     """A row of the table on docs/analysis.md has positions, CKA and unbiased CKA."""
     page = (ROOT / "docs/analysis.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\d,]+) \| (0\.\d+) \| (0\.\d+) \|$", page, re.M)
@@ -99,7 +99,7 @@ def test_the_needed_positions_reduce_the_bias_to_0_02(positions, shared, needed)
     assert positions_needed(0.001, 0.0, 100) == 100, "never fewer positions than measured"
 
 
-def test_cka_of_a_constant_head_is_0_and_of_three_positions_none():
+def test_unbiased_cka_is_0_for_a_constant_head_and_none_for_three_positions():
     outputs = torch.randn(1, 2, 4, 3)
     outputs[:, 0] = 1.0
     meter = ModuleMeter(("cka",), 0.99)
@@ -110,7 +110,7 @@ def test_cka_of_a_constant_head_is_0_and_of_three_positions_none():
     assert few.result()["cka"].unbiased_mean is None
 
 
-# The result does not depend on the order and size of batches.
+# The next tests check that the order and size of batches do not change the moments.
 
 
 def stream(n, width, offset):
@@ -140,7 +140,7 @@ def test_the_scatter_of_a_stream_equals_two_passes_over_all_data(size, offset):
         assert moments.count == 501
 
 
-def test_rounding_noise_counts_as_constant():
+def test_columns_that_vary_only_by_rounding_count_as_constant():
     x = stream(50, 3, 0.0).float()
     x[:, 1] = 0.1
     x[::2, 1] = 0.1 + 1e-8  # the next float32, so the column is constant up to rounding

@@ -47,7 +47,7 @@ def folder(checkpoint, save, data, tmp_path_factory):
     return folder
 
 
-def test_folder_has_numbers_figures_and_page(folder):
+def test_output_folder_has_scores_figures_and_csv_files(folder):
     content = json.loads((folder / "scores.json").read_text())
     figures = {path.name for path in (folder / "figures").iterdir()}
     assert len(figures) == len(FORMATS) * (1 + 3 + 2), (
@@ -66,18 +66,20 @@ def test_folder_has_numbers_figures_and_page(folder):
     assert len((folder / "heads.csv").read_text().splitlines()) == 1 + 2 * 3 * 4
 
 
-def test_page_is_self_contained_with_one_script(folder):
+def test_page_is_self_contained(folder):
     text = (folder / "report.html").read_text()
     page = Page(text)
     assert not page.open
-    assert page.tags.count("script") == 2, "the data and the program"
+    assert page.tags.count("script") == 2, "one element holds the data, one the program"
     assert "link" not in page.tags and "b" not in page.tags
     assert not re.search(r"https?://|//cdn|@import|url\(", text)
     assert len(page.sources) == len(list((folder / "figures").glob("*.svg")))
     program = text.rpartition("<script>")[2].partition("</script>")[0].encode()
     policy = "sha256-" + base64.b64encode(hashlib.sha256(program).digest()).decode()
-    said = f"default-src 'none'; img-src data:;\nstyle-src 'unsafe-inline'; script-src '{policy}'"
-    assert said in text
+    policy_text = (
+        f"default-src 'none'; img-src data:;\nstyle-src 'unsafe-inline'; script-src '{policy}'"
+    )
+    assert policy_text in text
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
     assert page.links and all(link[0] == "#" and link[1:] in page.ids for link in page.links)
 

@@ -33,13 +33,16 @@ def test_less_important_head_of_the_most_similar_pair_is_pruned():
 
 @pytest.mark.integration
 @pytest.mark.parametrize("by", ["importance", "gradient", "similarity", "random"])
-def test_pruned_heads_are_zero_and_the_loss_equals_masking(by, checkpoint, data, tmp_path, capsys):
+def test_pruned_heads_are_zero_and_the_loss_equals_that_with_masked_heads(
+    by, checkpoint, data, tmp_path, capsys
+):
     output = tmp_path / "pruned.pt"
     words = ["--share", "0.3", "--by", by, "--output", str(output), "--cpu"]
     assert run(["prune", str(checkpoint), str(data), *words]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     heads = [
-        Head(c, int(n), int(h)) for c, n, h in re.findall(r"(\w+) (\d)\.(\d)", said.splitlines()[1])
+        Head(c, int(n), int(h))
+        for c, n, h in re.findall(r"(\w+) (\d)\.(\d)", printed.splitlines()[1])
     ]
     assert len(set(heads)) == 7 == round(0.3 * 24)
     whole, pruned = (load(str(path), str(data), cpu=True) for path in (checkpoint, output))
@@ -59,7 +62,7 @@ def test_pruned_heads_are_zero_and_the_loss_equals_masking(by, checkpoint, data,
             mask.__enter__()
         masked = sentence_losses(whole.model, sample, run_model(whole.model, sample))[0]
     torch.testing.assert_close(found, masked, rtol=1e-5, atol=1e-5)
-    assert re.search(r"loss on valid: \d\.\d{3} bits per token before, \d\.\d{3} after", said)
+    assert re.search(r"loss on valid: \d\.\d{3} bits per token before, \d\.\d{3} after", printed)
 
 
 @pytest.mark.integration
@@ -84,9 +87,9 @@ def test_the_curve_has_an_interval_over_seeds(save, data, tmp_path, capsys):
     ]
     words = ["--curve", "0,0.5,1", "--score-subset", "valid", "--output", str(tmp_path), "--cpu"]
     assert run(["prune", *paths, str(data), "--by", "gradient", *words]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("Heads pruned by gradient: loss, bits per token on valid\nshare ")
-    assert re.search(r"^0\.5 +\d\.\d+ ± 0\.\d+ +\d\.\d+$", said, re.M)
+    printed = capsys.readouterr().out
+    assert printed.startswith("Heads pruned by gradient: loss, bits per token on valid\nshare ")
+    assert re.search(r"^0\.5 +\d\.\d+ ± 0\.\d+ +\d\.\d+$", printed, re.M)
     with open(tmp_path / "curve.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["share"] for row in rows] == ["0.0", "0.5", "1.0"] * 3
@@ -98,7 +101,7 @@ def test_the_curve_has_an_interval_over_seeds(save, data, tmp_path, capsys):
 
 @pytest.mark.integration
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-def test_bleu_curve_equals_evaluate(checkpoint, data, tmp_path, capsys):
+def test_bleu_of_the_curve_equals_that_of_evaluate(checkpoint, data, tmp_path, capsys):
     data = shutil.copytree(data, tmp_path / "corpus/bin")
     words = Dictionary.load(str(data / "dict.tgt.txt"))
     texts = indexed_dataset.make_dataset(str(data / "valid.src-tgt.tgt"), impl="mmap")
@@ -112,7 +115,7 @@ def test_bleu_curve_equals_evaluate(checkpoint, data, tmp_path, capsys):
     with open(tmp_path / "curve/curve.csv", newline="") as file:
         (row,) = csv.DictReader(file)
     assert (tmp_path / "curve/curve.png").stat().st_size > 0, (
-        "drawn after fairseq's logging is restored"
+        "fairseq's log handlers do not break the drawing"
     )
     pruned, result = str(tmp_path / "pruned.pt"), tmp_path / "scores.json"
     assert run([*prune, "--share", "0.5", "--output", pruned]) == 0

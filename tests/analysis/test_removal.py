@@ -1,4 +1,4 @@
-"""``prune --remove``: smaller checkpoints with the outputs of zeroed heads."""
+"""``prune --remove`` writes smaller checkpoints; their outputs equal those of zeroed heads."""
 
 import json
 import re
@@ -16,9 +16,9 @@ from diverse_mha.evaluation.checkpoints import iterate_batches, load
 pytestmark = pytest.mark.integration
 
 
-def prune(checkpoint, data, output, *words):
-    words = map(str, (checkpoint, data, "--output", output, *words, "--cpu"))
-    assert run(["prune", *words]) == 0
+def prune(checkpoint, data, output, *arguments):
+    arguments = map(str, (checkpoint, data, "--output", output, *arguments, "--cpu"))
+    assert run(["prune", *arguments]) == 0
     return output
 
 
@@ -37,19 +37,19 @@ def parameters(path) -> int:
 
 
 @pytest.mark.parametrize("share", ["0.3", "0.5"])
-def test_a_smaller_model_equals_the_zeroed_one(share, checkpoint, data, tmp_path, capsys):
-    what = ("--share", share, "--keep-one")
-    zeroed = prune(checkpoint, data, tmp_path / "zeroed.pt", *what)
+def test_removed_heads_give_the_outputs_of_zeroed_heads(share, checkpoint, data, tmp_path, capsys):
+    selection = ("--share", share, "--keep-one")
+    zeroed = prune(checkpoint, data, tmp_path / "zeroed.pt", *selection)
     before = capsys.readouterr().out.splitlines()
-    small = prune(checkpoint, data, tmp_path / "small.pt", *what, "--remove")
-    said = capsys.readouterr().out.splitlines()
-    assert said[1:3] == before[1:], "the same heads and losses"
+    small = prune(checkpoint, data, tmp_path / "small.pt", *selection, "--remove")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1:3] == before[1:], "--remove does not change the heads and losses printed"
     models = assert_same_outputs(small, zeroed, data)
     count = round(float(share) * 24)
     assert parameters(zeroed) - parameters(small) == count * (4 * 16 * 4 + 3 * 4)
     assert small.stat().st_size < zeroed.stat().st_size
-    gone = [f"{c} {n}" for c, n in re.findall(r"(\w+) (\d\.\d)", said[1])]
-    (option,) = re.findall(r"^to continue training, add --pruned-heads '(.*)'$", said[3])
+    gone = [f"{c} {n}" for c, n in re.findall(r"(\w+) (\d\.\d)", printed[1])]
+    (option,) = re.findall(r"^to continue training, add --pruned-heads '(.*)'$", printed[3])
     parts = [part.split() for part in option.split(", ")]
     assert sorted(gone) == sorted(f"{c} {n}" for c, *heads in parts for n in heads)
     assert torch.load(small, weights_only=True)["cfg"]["model"]["pruned_heads"] == option
@@ -63,12 +63,12 @@ def test_a_smaller_model_equals_the_zeroed_one(share, checkpoint, data, tmp_path
     assert_same_outputs(small, tmp_path / "huge.pt", data)
 
 
-def test_heads_keep_their_numbers(checkpoint, data, tmp_path, capsys):
+def test_remaining_heads_keep_their_original_numbers(checkpoint, data, tmp_path, capsys):
     first = prune(checkpoint, data, tmp_path / "1.pt", "--heads", 7, "--keep-one", "--remove")
     gone = set(re.findall(r"\w+ \d\.\d", capsys.readouterr().out.splitlines()[1]))
     output = tmp_path / "heads"
-    words = ["--measures", "importance,importance-gradient,cka,svcca,jsd,entropy,disagreement"]
-    command = [str(first), str(data), *words, "--output", str(output), "--cpu"]
+    arguments = ["--measures", "importance,importance-gradient,cka,svcca,jsd,entropy,disagreement"]
+    command = [str(first), str(data), *arguments, "--output", str(output), "--cpu"]
     assert run(["analyze", *command, "--against", str(checkpoint)]) == 0
     capsys.readouterr()
     (model,) = json.loads((output / "scores.json").read_text())["models"]
@@ -104,9 +104,9 @@ def test_heads_keep_their_numbers(checkpoint, data, tmp_path, capsys):
         more = ("--heads", 5, "--by", by, "--keep-one")
         zeroed = prune(first, data, tmp_path / f"{by}-0.pt", *more)
         second = prune(first, data, tmp_path / f"{by}.pt", *more, "--remove")
-        said = capsys.readouterr().out.splitlines()
-        assert "without 5 of 17 heads" in said[3]
-        also = set(re.findall(r"\w+ \d\.\d", said[4]))
+        printed = capsys.readouterr().out.splitlines()
+        assert "without 5 of 17 heads" in printed[3]
+        also = set(re.findall(r"\w+ \d\.\d", printed[4]))
         assert len(also - gone) == 5
         (model, _) = assert_same_outputs(second, zeroed, data)
         left = {
@@ -127,31 +127,31 @@ def test_a_pruned_stock_model_becomes_a_transformer_disagree(namespace, save, da
         assert state["args"].arch == "transformer_iwslt_de_en"
         stock = tmp_path / "old.pt"
         torch.save(state, stock)
-    what = ("--heads", 6, "--by", "gradient", "--keep-one")
-    zeroed = prune(stock, data, tmp_path / "zeroed.pt", *what)
-    small = prune(stock, data, tmp_path / "small.pt", *what, "--remove")
+    selection = ("--heads", 6, "--by", "gradient", "--keep-one")
+    zeroed = prune(stock, data, tmp_path / "zeroed.pt", *selection)
+    small = prune(stock, data, tmp_path / "small.pt", *selection, "--remove")
     models = assert_same_outputs(small, zeroed, data)
     assert models[0].architecture == "transformer_disagree"
     assert torch.load(small, weights_only=True)["cfg"]["task"]["_name"] == "translation"
 
 
 def test_heads_of_language_models_and_classifiers_are_removed(save, data, pairs, tmp_path):
-    what = ("--heads", 3, "--by", "gradient", "--keep-one")
+    selection = ("--heads", 3, "--by", "gradient", "--keep-one")
     for name, arch, task, folder in (
         ("lm", "transformer_lm_disagree", "language_modeling", data),
         ("stock-lm", "transformer_lm", "language_modeling", data),
         ("classifier", "sentence_classifier", "sentence_classification", pairs),
     ):
         whole = save(name, arch, task=task, data=folder)
-        zeroed = prune(whole, folder, tmp_path / f"{name}-0.pt", *what)
-        small = prune(whole, folder, tmp_path / f"{name}.pt", *what, "--remove")
+        zeroed = prune(whole, folder, tmp_path / f"{name}-0.pt", *selection)
+        small = prune(whole, folder, tmp_path / f"{name}.pt", *selection, "--remove")
         assert_same_outputs(small, zeroed, folder)
 
 
 def test_heads_that_cannot_be_removed_are_refused(save, checkpoint, data, tmp_path):
     coda = save("coda", "transformer_coda")
     output = tmp_path / "out.pt"
-    for words, message in (
+    for arguments, message in (
         (
             (coda, data, "--heads", 1, "--remove"),
             "--logits mlp ties heads of encoder layer 1 to others; leave out --remove",
@@ -166,5 +166,5 @@ def test_heads_that_cannot_be_removed_are_refused(save, checkpoint, data, tmp_pa
         ),
     ):
         with pytest.raises(UserError, match=message):
-            run(["prune", *map(str, words), "--output", str(output), "--cpu"])
+            run(["prune", *map(str, arguments), "--output", str(output), "--cpu"])
         assert not output.exists()

@@ -1,4 +1,4 @@
-"""CKA and SVCCA against slow references and known values, and with degenerate input."""
+"""CKA and SVCCA: compared with slow references and known values, and with degenerate input."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_svcca_equals_the_full_matrix_reference(n, a, b, threshold):
 
 
 @pytest.mark.parametrize("n,a,b", [(40, 6, 6), (57, 5, 9), (200, 16, 3), (31, 1, 1)])
-def test_top_mean_equals_the_published_code(n, a, b):
+def test_top_mean_equals_that_of_the_published_code(n, a, b):
     """Raghu et al. average the shortest prefix of coefficients that has 98 % of their sum."""
     x, y = responses(n, a, b)
     found = svcca(x, y)
@@ -49,13 +49,13 @@ def test_top_mean_equals_the_published_code(n, a, b):
     assert found.top_mean >= found.mean
 
 
-def test_an_orthogonal_map_scale_and_shift_leave_cka_at_one():
+def test_cka_is_invariant_to_orthogonal_maps_scale_and_shift():
     (x,) = responses(80, 6)
     q, _ = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64))
     assert cka(x, 0.3 * x @ q + 5) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_an_invertible_map_leaves_svcca_at_one_if_all_directions_are_kept():
+def test_svcca_of_all_directions_is_invariant_to_invertible_maps():
     (x,) = responses(80, 6)
     mix = torch.randn(6, 6, dtype=torch.float64) + 3 * torch.eye(6, dtype=torch.float64)
     assert svcca(x, x @ mix + 5, threshold=1.0).mean == pytest.approx(1.0, abs=1e-9)
@@ -71,7 +71,7 @@ def test_constant_activations_have_no_similarity():
         assert found.mean == found.top_mean == 0 and found.coefficients.numel() == 0
 
 
-def test_dead_dimension_is_ignored():
+def test_constant_dimensions_are_ignored_by_svcca():
     x, y = responses(50, 4, 4)
     dead = torch.cat((y, torch.full((50, 1), 7.0, dtype=torch.float64)), dim=1)
     assert svcca(x, dead, 1.0).kept == (4, 4)
@@ -103,7 +103,8 @@ def test_too_few_positions_are_refused():
     with pytest.raises(ValueError, match="12 positions are too few for 8 and 8 dimensions"):
         svcca(x, y, threshold=1.0)
     assert 0 < cka(x, y) <= 1
-    # Centred data have rank N - 1, so subspaces of k + k' = N dimensions always share a direction.
+    # Centred data of N positions have rank N - 1. So two subspaces always share a direction if
+    # their dimensions add up to N.
     with pytest.raises(ValueError, match="16 positions are too few"):
         svcca(*responses(16, 8, 8), threshold=1.0)
     assert svcca(*responses(17, 8, 8), threshold=1.0).kept == (8, 8)

@@ -53,7 +53,7 @@ def text(*models):
 def test_cross_attention_row_differs_from_the_mean_of_components():
     found = result("a", 0.0, 0.5)
     rows = summary_rows(found)
-    assert rows["cross"]["SVCCA"] == pytest.approx(0.3), "second layer of the second component"
+    assert rows["cross"]["SVCCA"] == pytest.approx(0.3), "the row shows the last cross layer"
     assert rows["last"]["SVCCA"] == pytest.approx((0.2 + 0.3 + 0.4) / 3)
     assert rows["mean"]["SVCCA"] == pytest.approx((0.15 + 0.25 + 0.35) / 3)
     assert rows["cross"]["SVCCA top"] == pytest.approx(0.35)
@@ -83,7 +83,7 @@ def test_means_leave_out_modules_without_pairs():
 def test_component_score_is_the_geometric_mean_of_its_layers():
     found = result("a", 0.0, 0.5)
     found.disagreement["encoder"]["output"] = score([0.2, 0.6])
-    found.disagreement["cross"]["position"] = score([0.0, 0.0])  # exp of a D such as -800 is 0
+    found.disagreement["cross"]["position"] = score([0.0, 0.0])  # exp(D) is 0 if D is about -800
     rows = {row[:2]: row[2] for row in rows_of(found)}
     values = [rows["encoder", name]["Out."] for name in ("1", "2", "mean")]
     assert values == pytest.approx([0.2, 0.6, (0.2 * 0.6) ** 0.5])
@@ -109,8 +109,8 @@ def test_tables_have_all_modules_and_the_legend_explains_all_columns():
     assert found.summary["entropy"]["mean_share_above_0.95"] == 0.5
     similarity, sharpness = model_tables(found)
     assert sharpness.groups[0][0] == ["encoder", "1", "0.450", "0.500"]
-    said = [line.partition(":")[0] for line in legend([found])]
-    assert said == ["CKA", "CKA unb.", "Entropy", "Max>0.95", 'Row "all, last"']
+    columns = [line.partition(":")[0] for line in legend([found])]
+    assert columns == ["CKA", "CKA unb.", "Entropy", "Max>0.95", 'Row "all, last"']
 
 
 def test_table_of_two_models_has_their_difference():
@@ -127,7 +127,7 @@ def test_table_of_two_models_has_their_difference():
     assert len(table.findings) == 2
 
 
-def test_findings_are_stated():
+def test_findings_compare_the_heads_of_two_models():
     base, other = result("base", 0.0, 0.5), result("other", 0.2, 0.7)
     (outputs,), (scores,) = (table.findings for table in comparison_tables([base, other]))
     assert outputs == (
@@ -144,7 +144,7 @@ def test_findings_are_stated():
 
 
 def with_cka(name, positions, **values):
-    """Return a model with encoder layers; ``l1`` is CKA and unbiased CKA of layer 1."""
+    """Return a model with encoder layers; ``l1=(CKA, unbiased CKA)`` sets those of layer 1."""
     layers = {n[1:]: {"cka": Cka(cka, [], unbiased, [])} for n, (cka, unbiased) in values.items()}
     entries = {"encoder": Component(4, positions, layers)}
     return Model(name, f"{name}.pt", "a", 9, entries, summarise(entries))
@@ -180,7 +180,7 @@ def test_a_ranking_that_the_bias_reverses_is_reported():
         assert "reverse" not in sentence, same
 
 
-def test_equal_means_are_called_equal():
+def test_means_that_are_equal_when_rounded_are_reported_as_equal():
     models = result("base", 0.0, 0.5), result("other", 1e-5, 0.5)
     (sentence,) = comparison_tables(models)[0].findings
     assert sentence.startswith("Heads of other are as similar as those of base: CKA 0.250 against")

@@ -18,7 +18,7 @@ def stored(kept, layers, heads):
     return np.frombuffer(base64.b64decode(kept["weights"]), np.uint8).reshape(shape) / 255
 
 
-def test_tokens_and_weights_of_one_sentence_without_padding():
+def test_view_has_tokens_and_weights_of_a_sentence_without_padding():
     batch = toy_batch() | {"id": torch.tensor([7, 3, 5])}
     with torch.no_grad():
         model = build_ours().eval()
