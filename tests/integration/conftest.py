@@ -1,4 +1,4 @@
-"""Tiny data and a tiny model, and functions that run commands as a user does."""
+"""Fixtures: tiny data and a tiny model; and functions that run commands as users do."""
 
 import os
 import random
@@ -27,9 +27,9 @@ TRAIN = """
 
 
 def run(*command, check: bool = True, fresh: bool = False, **kwargs) -> subprocess.CompletedProcess:
-    """Run a Python module (first argument) with arguments; return the finished process.
+    """Run the Python module ``command[0]`` with arguments; return the finished process.
 
-    With ``fresh`` it runs in a new process, else in one that the warm server forks.
+    With ``fresh``, the module runs in a new Python process. Otherwise the warm server forks one.
     """
     environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(ROOT))
     environment |= {} if fresh else warm.server().variables
@@ -55,7 +55,7 @@ def train(data, save_dir, *options, **kwargs) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory) -> Path:
-    """Binarised pairs of digit strings and their reversals: 120 to train on, 20 to validate."""
+    """Folder of binarised pairs of a digit string and its reversal (train, valid and test)."""
     return made_once(tmp_path_factory, "digits", _write_digits) / "bin"
 
 
@@ -75,7 +75,7 @@ def _write_digits(folder):
 
 @pytest.fixture(scope="session")
 def trained(data, tmp_path_factory) -> Path:
-    """Folder of a run of two epochs with every disagreement term."""
+    """Folder of a model trained for two epochs with every disagreement term."""
     terms = ["--disagreement", "subspace,position,output", "--disagreement-on", "encoder,cross"]
 
     def make(folder):
@@ -85,7 +85,7 @@ def trained(data, tmp_path_factory) -> Path:
     return made_once(tmp_path_factory, "trained", make)
 
 
-#: Arguments of ``diverse-mha reproduce`` for a table of one row.
+#: Arguments of ``diverse-mha reproduce`` for a table with one row.
 TABLE = ["yun2021", "table-7", "--scale", "smoke", "--rows", "baseline", "--updates", "30"]
 
 
@@ -93,6 +93,6 @@ def fill_table(folder) -> None:
     """Run ``reproduce`` with :data:`TABLE`, write its output to ``log``, and prepare demo data."""
     done = run("diverse_mha.cli", "reproduce", *TABLE, "--out", folder)
     (folder / "log").write_text(done.stdout + done.stderr)
-    # Otherwise, tests that share the folder would prepare the corpus at the same time.
+    # Prepare the corpus here: tests that share the folder would prepare it at the same time.
     _, *words = CORPORA["iwslt17_de_en"]["smoke"].prepare
     scripts.run("demo", *(word.replace(DATA, f"{folder}/smoke/data") for word in words), cwd=folder)

@@ -1,4 +1,4 @@
-"""A real Slurm on this machine for tests: a controller, a node and their own munge."""
+"""A real Slurm on the local machine for tests: a controller, a node and their own munge."""
 
 import os
 import shutil
@@ -37,11 +37,11 @@ PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
 
 def why_not() -> str:
-    """Return why no Slurm can be started here; empty if it can."""
+    """Return why Slurm cannot be started on this machine; an empty string if it can."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         return f"no {', '.join(missing)}: apt install slurm-wlm munge"
-    return "Slurm's programs need root here" if os.geteuid() else ""
+    return "Slurm's programs must be started as root" if os.geteuid() else ""
 
 
 def start(folder: Path) -> dict[str, str]:
@@ -74,13 +74,13 @@ def start(folder: Path) -> dict[str, str]:
 
 
 def stop(folder: Path) -> None:
-    """Stop Slurm's programs."""
+    """Stop the Slurm programs whose process ids are in ``folder``."""
     for name in ("node.pid", "controller.pid", "munge.pid"):
         if (folder / name).is_file():
             os.kill(int((folder / name).read_text()), signal.SIGTERM)
 
 
 def call(environment: dict[str, str], *words: str) -> str:
-    """Return what a command of Slurm prints."""
+    """Run a Slurm command and return its output."""
     done = subprocess.run(words, env=os.environ | environment, capture_output=True, text=True)
     return done.stdout

@@ -1,4 +1,4 @@
-"""Trains and evaluates a sentence classifier with the commands."""
+"""Training and evaluation of a sentence classifier by their commands."""
 
 import json
 

@@ -22,14 +22,14 @@ def test_training_logs_every_term_in_training_and_validation(trained):
             assert value and -2 <= float(value[1]) < 0, (phase, term)
 
 
-def test_generate_interactive_and_validate_load_a_checkpoint(trained, data):
+def test_fairseqs_generate_interactive_and_validate_load_a_checkpoint(trained, data):
     checkpoint = trained / "checkpoint_last.pt"
     done = run(
         "fairseq_cli.generate", data, "--path", checkpoint, *USER_DIR, "--beam", 3, "--cpu",
         "--print-alignment", "hard", "--max-len-b", 12,
     )  # fmt: skip
     found = len(re.findall(r"^H-\d+\t", done.stdout, re.M))
-    assert found == 10, "stock fairseq drops the last 2 of 10 sentences"
+    assert found == 10, "all sentences are translated; stock fairseq drops the last 2 of 10"
     assert len(re.findall(r"^A-\d+\t", done.stdout, re.M)) == 10
     done = run(
         "fairseq_cli.interactive", data, "--path", checkpoint, *USER_DIR, "--cpu", "--beam", 2,
@@ -92,7 +92,7 @@ def test_fairseq_and_the_plugin_load_each_others_checkpoints(trained, data, tmp_
         assert not [name for name in first if not torch.equal(first[name], other[name])]
     ours = reference_scores(start, data)
     theirs = reference_scores(tmp_path / "stock/checkpoint_last.pt", data)
-    # fairseq prints four decimals
+    # fairseq prints scores with four decimals, so they may differ by one in the last.
     assert max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) <= 1.01e-4
 
 
@@ -127,7 +127,7 @@ def test_two_processes_train_and_resume(data, tmp_path):
 def test_unequal_numbers_of_source_and_target_lines_are_reported_in_one_line(data, tmp_path):
     for file in data.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    for suffix in ("bin", "idx"):  # leaves 120 sources, but 20 targets
+    for suffix in ("bin", "idx"):  # 120 source lines remain, but 20 target lines
         shorter = (data / f"valid.src-tgt.tgt.{suffix}").read_bytes()
         (tmp_path / f"train.src-tgt.tgt.{suffix}").write_bytes(shorter)
     done = train(tmp_path, tmp_path / "run", "--max-update", 1, check=False)
@@ -140,7 +140,7 @@ def test_num_batch_buckets_pads_lengths_to_buckets(data, tmp_path):
     assert "bucketing source lengths" in done.stdout + done.stderr
 
 
-def test_an_error_in_all_processes_is_printed_once(data, tmp_path):
+def test_an_error_that_all_processes_raise_is_printed_once(data, tmp_path):
     words = [data, *TRAIN.format(plugin=PLUGIN).split(), "--save-dir", tmp_path]
     words += ["--max-update", 2, "--disagreement", "sideways"]
     done = run("diverse_mha.training.train", *words, "--processes", 2, check=False)

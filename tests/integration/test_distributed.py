@@ -1,4 +1,4 @@
-"""Training in several processes equals training in one, for every criterion and method."""
+"""Several processes make the same update as one process, for every criterion and method."""
 
 import pytest
 
@@ -25,7 +25,7 @@ ALL = distributed.all_cases()
         pytest.param(4, ALL, marks=pytest.mark.system, id="4-all"),
     ],
 )
-def test_several_processes_make_the_same_update_as_one(world, cases, tmp_path):
+def test_several_processes_make_the_same_update_as_one_process(world, cases, tmp_path):
     miniature.write_all(tmp_path)
     outcomes = distributed.compare(world, cases, tmp_path, tmp_path)
     assert len(outcomes) == 3 * len(cases) and len(ALL) == 96

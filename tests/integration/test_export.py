@@ -1,4 +1,4 @@
-"""Exported checkpoints work without the plugin, in stock fairseq and CTranslate2."""
+"""Exported checkpoints work without the plugin: in stock fairseq and in CTranslate2."""
 
 import re
 
@@ -23,7 +23,7 @@ def hypotheses(done) -> dict:
     return dict(re.findall(r"^H-(\d+)\t(.*)$", done.stdout, re.M))
 
 
-def test_fairseq_generate_translates_the_same_without_the_plugin(trained, data, tmp_path):
+def test_fairseq_generate_gives_the_same_translations_without_the_plugin(trained, data, tmp_path):
     own, exported = trained / "checkpoint_last.pt", tmp_path / "stock.pt"
     assert str(exported) in export(own, exported).stdout
     assert exported.stat().st_size < 0.6 * own.stat().st_size  # the export has no optimizer state
@@ -31,7 +31,7 @@ def test_fairseq_generate_translates_the_same_without_the_plugin(trained, data, 
     ours = run("fairseq_cli.generate", data, "--path", own, "--user-dir", PLUGIN, *search)
     stock = run("fairseq_cli.generate", data, "--path", exported, *search)
     found, expected = hypotheses(stock), hypotheses(ours)
-    assert len(found) == 8, "stock fairseq drops the last 2 of 10 sentences"
+    assert len(found) == 8, "stock fairseq drops the last 2 of 10 sentences, and so 8 are left"
     for number, line in found.items():
         score, words = line.split("\t")
         own_score, own_words = expected[number].split("\t")

@@ -1,4 +1,4 @@
-"""The plugins of docs/extending.md and their commands, taken from the page."""
+"""The example plugins and their commands work as docs/extending.md shows them."""
 
 import re
 import shlex
@@ -23,14 +23,14 @@ def test_each_file_is_a_short_plugin_with_one_command():
 
 
 def write(name, folder):
-    """Write a plugin into a folder."""
+    """Write an example plugin of the page into a folder, and return its path."""
     (folder / name).mkdir()
     (folder / name / "__init__.py").write_text(FILES[f"{name}/__init__.py"])
     return folder / name
 
 
 def follow(name, folder, *more, data=""):
-    """Write the plugin into a folder and run its command there."""
+    """Write an example plugin into a folder, and run the command that the page gives for it."""
     write(name, folder)
     program, *words = shlex.split(COMMANDS[name].replace("\\\n", "").replace("DATA", str(data)))
     return run(MODULES[program], *words, *more, cwd=folder)
@@ -43,7 +43,7 @@ def test_a_custom_term_trains_and_is_logged(data, tmp_path):
     assert values and all(float(value) > 0 for value in values)
     kept = torch.load(tmp_path / "runs/balance/checkpoint_last.pt", weights_only=False)
     assert kept["cfg"]["criterion"]["balance_weight"] == "0.5"
-    # Resumed without the plugin, the run would silently lose the term.
+    # A run that is resumed without the plugin must fail: it would silently lose the term.
     words = shlex.split(COMMANDS["balance"].replace("\\\n", "").replace("DATA", str(data)))[1:]
     words[words.index("balance")], term = ROOT / "diverse_mha", words.index("--balance-weight")
     del words[term : term + 4]  # also --balance-on and its value
@@ -133,7 +133,7 @@ def test_a_custom_projection_map_trains(data, tmp_path):
 
 @pytest.mark.integration
 def test_importing_the_plugin_from_another_package_registers_it(data, tmp_path):
-    """It is registered in a program that imports fairseq later, and as ``--user-dir``."""
+    """The other package is imported by a program and given as ``--user-dir``."""
     (tmp_path / "thirdpkg").mkdir()
     (tmp_path / "thirdpkg/__init__.py").write_text("import diverse_mha\n")
     (tmp_path / "thirdpkg/tool.py").write_text(

@@ -1,4 +1,4 @@
-"""Trains and evaluates language models with plain and adaptive softmax."""
+"""Training and evaluation of language models with plain and adaptive softmax."""
 
 import json
 import math
@@ -30,7 +30,7 @@ ADAPTIVE = """
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """Binarised lines over 30 words, some frequent and some rare."""
+    """Folder of binarised lines with a vocabulary of 30 words, some frequent and some rare."""
     folder = tmp_path_factory.mktemp("words")
     generator = random.Random(2)
     for split, count in (("train", 150), ("valid", 20), ("test", 13)):
@@ -64,7 +64,7 @@ def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tm
     )  # fmt: skip
     results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())
     assert results["perplexity"] == pytest.approx(float(found[1]), abs=0.01)
-    assert results["tokens"] == 13 * 9, "13 lines of 8 words and </s>"
+    assert results["tokens"] == 13 * 9, "all tokens count: 13 lines of 8 words and </s>"
 
 
 @pytest.mark.parametrize("first", [(), ("--add-bos-token",)], ids=["", "bos"])

@@ -1,4 +1,4 @@
-"""fairseq's commands fine-tune, resume and decode models whose pruned heads were removed."""
+"""Models whose pruned heads were removed: translating, fine-tuning and resuming."""
 
 import re
 
@@ -13,7 +13,7 @@ MODEL = "checkpoint_last.pt"
 
 @pytest.fixture(scope="module")
 def pruned(trained, data, tmp_path_factory):
-    """Folder of the model with heads zeroed and removed, and the value of --pruned-heads."""
+    """Folder with ``zeroed.pt`` and ``small.pt`` (heads removed), and its --pruned-heads."""
     folder = tmp_path_factory.mktemp("pruned")
     command = ["diverse_mha.cli", "prune", trained / MODEL, data, "--heads", 4, "--keep-one"]
     for name, more in (("zeroed", []), ("small", ["--remove"])):
@@ -23,7 +23,7 @@ def pruned(trained, data, tmp_path_factory):
 
 
 def hypotheses(path, data, *options) -> list[str]:
-    """Return the hypotheses of fairseq-generate with their scores."""
+    """Return the sorted hypothesis lines (with scores) that fairseq-generate prints."""
     command = ["fairseq_cli.generate", data, "--path", path, "--user-dir", PLUGIN, "--cpu"]
     said = run(*command, "--beam", 3, *options).stdout
     return sorted(re.findall(r"^H-\d+\t.*$", said, re.M))
@@ -31,7 +31,7 @@ def hypotheses(path, data, *options) -> list[str]:
 
 def test_removed_and_zeroed_heads_give_the_same_translations(pruned, data):
     folder, _ = pruned
-    options = ["--print-alignment", "hard"]  # computed from the mean of the remaining heads
+    options = ["--print-alignment", "hard"]  # alignments come from the mean of the remaining heads
     texts, scores = [], []
     for name in ("small", "zeroed"):
         lines = [x.split("\t") for x in hypotheses(folder / f"{name}.pt", data, *options)]
@@ -41,7 +41,7 @@ def test_removed_and_zeroed_heads_give_the_same_translations(pruned, data):
     assert scores[0] == pytest.approx(scores[1], abs=1e-3)
 
 
-def test_a_model_without_its_pruned_heads_fine_tunes_and_resumes(pruned, data, tmp_path):
+def test_a_model_whose_pruned_heads_were_removed_fine_tunes_and_resumes(pruned, data, tmp_path):
     folder, option = pruned
     start = ["--finetune-from-model", folder / "small.pt", "--pruned-heads", option]
     terms = ["--disagreement", "output", "--hsic-weight", "1e-3"]

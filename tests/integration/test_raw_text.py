@@ -1,4 +1,4 @@
-"""Every command after training accepts raw text, the default form of a user's own corpus."""
+"""Commands after training accept raw text, on a corpus prepared with ``prepare-own``."""
 
 import json
 import unicodedata
@@ -18,7 +18,7 @@ LINES = [line for lines in SENTENCES.values() for line in lines]
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A corpus with text in many writing systems, and a barely trained model."""
+    """Folder of a corpus in many writing systems, and of a model trained for four updates."""
     folder = tmp_path_factory.mktemp("raw")
     (folder / "text").mkdir()
     for split in ("train", "valid", "test"):
@@ -31,7 +31,7 @@ def prepared(tmp_path_factory):
     return folder
 
 
-def test_every_command_takes_raw_text(prepared):
+def test_evaluate_translate_and_align_accept_raw_text(prepared):
     checkpoint, data = prepared / "run/checkpoint_last.pt", prepared / "mine/bin"
     given = ["--cpu", "--beam", 2, "--max-len-b", 9]
     said = run("diverse_mha.evaluation.evaluate", checkpoint, data, *given).stdout
@@ -52,11 +52,11 @@ def test_every_command_takes_raw_text(prepared):
         }
     done = run("diverse_mha.cli", "align", checkpoint, data, "--cpu", "--subset", "test")
     for line, links in zip(LINES, done.stdout.splitlines(), strict=True):
-        assert len(links.split()) == len(line.split()), "a link for each word of the user's text"
+        assert len(links.split()) == len(line.split()), "each word of the raw text has a link"
     assert "note:" not in done.stderr
 
 
-def test_ctranslate2_takes_raw_text(prepared, tmp_path):
+def test_exported_ctranslate2_models_accept_raw_text(prepared, tmp_path):
     pytest.importorskip("ctranslate2")
     checkpoint, model = prepared / "run/checkpoint_last.pt", tmp_path / "model"
     run("diverse_mha.cli", "export", checkpoint, model, "--format", "ctranslate2")
@@ -65,7 +65,7 @@ def test_ctranslate2_takes_raw_text(prepared, tmp_path):
     assert len(done) == len(LINES) and (model / "sentencepiece.model").is_file()
 
 
-def test_transformers_takes_raw_text(prepared, tmp_path):
+def test_exported_transformers_models_accept_raw_text(prepared, tmp_path):
     pytest.importorskip("transformers")
     checkpoint, hub = prepared / "run/checkpoint_last.pt", tmp_path / "hub"
     data = ["--data", prepared / "mine/bin"]

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
 
-# Overrides that make a recipe's model small; other settings are the recipe's.
+# Used by settings(): overrides that make the model of a recipe small.
 SIDES = {
     "exact_translation": ("encoder", "decoder"),
     "exact_language_modeling": ("decoder",),
@@ -34,7 +34,7 @@ ON_CPU = ["++common.cpu=true", "++common.fp16=false", "++dataset.num_workers=0"]
 
 
 def settings(recipe: str, data) -> list[str]:
-    """Return overrides with which a recipe trains a tiny model on tiny data."""
+    """Return overrides that make a recipe train a tiny model on tiny data."""
     composed = compose(recipe, {}, {})
     task = composed["task"]["_name"]
     words = [f"task.data={data / FOLDERS[task]}", *ON_CPU]
@@ -53,7 +53,7 @@ def settings(recipe: str, data) -> list[str]:
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stand-in")
     miniature.write_all(folder)
-    classes = folder / "classification"  # gets second sentences and groups by length
+    classes = folder / "classification"  # add second sentences, and a group for each sentence
     shutil.copytree(classes / "input0", classes / "input1")
     shutil.copytree(classes / "label", classes / "length")
     return folder
@@ -85,12 +85,12 @@ def test_a_recipe_trains_in_a_new_folder_and_resumes(recipe, data, tmp_path):
         assert (updates(save_dir), "Loaded checkpoint" in log) == (last, resumed)
 
 
-def test_there_are_recipes():
+def test_all_recipes_are_listed():
     assert len(RECIPES) >= 17
 
 
 def test_each_training_of_a_sweep_has_its_own_folder(data, tmp_path):
-    """Each has its own best checkpoint, even if an earlier training had a better score."""
+    """Every training writes its best checkpoint, even if an earlier one had a better score."""
     words = [*settings("demo", data), "optimization.max_update=1"]
     words += ["method=baseline,coda", "optimization.lr=[0.01],[0.0]"]
     words += ["checkpoint.save_dir=runs/${hydra:runtime.choices.method}-${hydra:job.num}"]
@@ -103,7 +103,7 @@ def test_each_training_of_a_sweep_has_its_own_folder(data, tmp_path):
         assert files == expected and read_status(tmp_path / "runs" / name).finished, name
 
 
-def test_a_copy_outside_the_clone_trains_in_two_processes(data, tmp_path):
+def test_a_copied_recipe_outside_the_clone_trains_in_two_processes(data, tmp_path):
     """The shell script starts the launcher, which starts two worker processes."""
     copy = tmp_path / "mine.yaml"
     content = yaml.safe_load((CONFIGS / "demo.yaml").read_text())
@@ -123,7 +123,7 @@ def test_a_copy_outside_the_clone_trains_in_two_processes(data, tmp_path):
 
 
 def test_one_and_two_processes_give_the_same_loss(data, tmp_path):
-    """The effective batch is that of the recipe, so losses differ only by rounding."""
+    """Two processes halve ``update_freq``, so losses of the same batch differ only by rounding."""
     content = yaml.safe_load((CONFIGS / "demo.yaml").read_text())
     content["optimization"]["update_freq"] = [2]
     content["model"]["dropout"] = 0.0

@@ -1,4 +1,4 @@
-"""``diverse-mha reproduce`` with real commands."""
+"""``diverse-mha reproduce`` runs, and resumes, real trainings."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def result_of(out):
     return json.loads(path.read_text()), path.parent
 
 
-def test_a_killed_run_resumes_with_the_same_numbers(local_table, tmp_path):
+def test_a_terminated_run_resumes_and_ends_with_the_same_numbers(local_table, tmp_path):
     said = (local_table / "log").read_text()
     assert "mean nothing else" in said and "120.38" in said
 

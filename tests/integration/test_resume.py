@@ -19,7 +19,7 @@ def whole(miniatures, tmp_path_factory):
     return resume.whole_run(words("transformer_coda", miniatures, folder, *SAVE), folder)[0]
 
 
-# The order in which a run saves: checkpoint_1_3, best, last, checkpoint1, best, last, ...
+# A run writes checkpoints in this order: checkpoint_1_3, best, last, checkpoint1, best, last, ...
 FAULTS = {
     "killed-before-the-first-save": Fault("update", 2, "SIGKILL"),
     "killed-while-copying-the-last": Fault("write", 6, "kill", 20_000),
@@ -38,7 +38,7 @@ def test_an_interrupted_run_ends_with_the_same_weights(name, miniatures, whole, 
     if fault.how == "full":
         assert said.startswith("error: checkpoint not saved: ") and "\n" not in said
         assert ".pt: File too large; raise the limit" in said
-    assert not list(tmp_path.glob("*.tmp")), "temporary files of a killed process are overwritten"
+    assert not list(tmp_path.glob("*.tmp")), "no temporary file of a killed process is left"
 
 
 def test_half_precision_resumes_from_float32_weights(miniatures, tmp_path):
@@ -54,7 +54,7 @@ def test_half_precision_resumes_from_float32_weights(miniatures, tmp_path):
     assert any(not torch.equal(p, p.bfloat16().float()) for p in masters)
 
 
-def test_fused_adam_resumes_exactly_also_from_a_run_with_adam(miniatures, tmp_path):
+def test_fused_adam_resumes_runs_of_fused_adam_exactly_and_of_adam_closely(miniatures, tmp_path):
     fused = ["--optimizer", "fused_adam"]
     run = [words("transformer_coda", miniatures, tmp_path / name, *SAVE, *fused) for name in "ab"]
     last, _ = resume.whole_run(run[0], tmp_path / "a")

@@ -1,4 +1,4 @@
-"""Tables and trainings on a real Slurm, cancelled or pre-empted in the middle."""
+"""Tables and trainings on a real Slurm; jobs are cancelled or pre-empted while they train."""
 
 import json
 import os
@@ -50,10 +50,10 @@ def wait(condition, seconds=1200):
 
 
 @pytest.mark.integration
-def test_a_cancelled_slurm_job_resumes_and_its_table_equals_a_local_one(
+def test_a_cancelled_slurm_job_resumes_with_the_scores_of_a_local_run(
     cluster, local_table, tmp_path
 ):
-    """Jobs run in new Python processes. Only submitting commands run on the warm server."""
+    """Slurm jobs run in new Python processes; the commands that submit them on the warm server."""
     out, cluster = tmp_path / "out", cluster | warm.server().variables
     submit = [warm.server().python, "-m", "diverse_mha.cli", "reproduce", *TABLE, "--out", out]
     submit += ["--data", local_table / "smoke/data"]
@@ -87,7 +87,7 @@ def test_a_preempted_slurm_job_is_queued_again_and_resumes(cluster, tmp_path):
     done = run(cluster, *submit)
     job = done.stdout.partition("submitted, job ")[2].partition(";")[0]
     wait(lambda: list(tmp_path.glob("smoke/runs/*/checkpoint_last.pt")))
-    slurm.call(cluster, "scancel", "--signal=USR2", job)  # Slurm's warning of a pre-emption
+    slurm.call(cluster, "scancel", "--signal=USR2", job)  # USR2 announces a pre-emption
     wait(lambda: not slurm.call(cluster, "squeue", "--noheader"))
     done = run(cluster, *submit)
     assert done.returncode == 0 and "(already done)" in done.stdout, done.stdout + done.stderr

@@ -17,12 +17,12 @@ from tests.integration.conftest import PLUGIN, run, train
 
 pytestmark = pytest.mark.integration
 
-SOURCE = "raw/test.lm"  # in the folder of the demo corpus
+SOURCE = "raw/test.lm"  # path of the source text within the demo corpus
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A small demo corpus and a model trained on it for four updates."""
+    """Folder of a small demo corpus, and of a model trained on it for four updates."""
     folder = tmp_path_factory.mktemp("demo")
     scripts.run("demo", "--out", folder, "--pairs", 300, "--merges", 60, cwd=folder)
     train(folder / "bin", folder / "run", "--max-update", 4, "--no-epoch-checkpoints")
@@ -39,7 +39,7 @@ def test_plain_text_and_binarised_data_give_the_same_translations(prepared):
     options = ["--cpu", "--max-len-b", 20, "--beam", 3, "--output", prepared / "data.json"]
     run("diverse_mha.evaluation.evaluate", *given, *options)
     expected = (prepared / "data.hyp.detok").read_text().splitlines()
-    # Translate in several buffers, with an empty line after each sentence.
+    # The input has an empty line after each sentence, and fills several buffers.
     lines = (prepared / SOURCE).read_text().splitlines()
     more = ["--beam", 3, "--buffer", 7, "--engine", "fairseq"]
     done = translate(prepared, "\n\n".join(lines), *more)
@@ -70,7 +70,7 @@ def test_ctranslate2_gives_the_same_translations_and_scores(tmp_path):
     checkpoint, model = tmp_path / "run/checkpoint_last.pt", tmp_path / "model"
     run("diverse_mha.cli", "export", checkpoint, model, "--format", "ctranslate2")
     text = "\n\n".join((tmp_path / SOURCE).read_text().splitlines()[:10])
-    # The exported folder's own script needs neither torch nor fairseq.
+    # The exported folder has a script that needs neither torch nor fairseq.
     done = run("translate", input=text, cwd=model, fresh=True).stdout.splitlines()
     command = ["diverse_mha.cli", "translate", checkpoint, tmp_path / "bin", "--cpu"]
     expected = run(*command, "--engine", "fairseq", input=text).stdout.splitlines()
@@ -93,7 +93,7 @@ def test_ctranslate2_gives_the_same_translations_and_scores(tmp_path):
     convert = ["diverse_mha.cli", "export", checkpoint, small, "--format", "ctranslate2"]
     run(*convert, "--quantization", "int8")
     sizes = [(folder / "model.bin").stat().st_size for folder in (model, small)]
-    assert sizes[1] < 0.65 * sizes[0], "weight matrices take one byte a number, not four"
+    assert sizes[1] < 0.65 * sizes[0], "int8 weights take one byte each instead of four"
 
 
 def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared):
@@ -103,7 +103,7 @@ def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared
         more = [] if name == "plain" else ["--alignment-head", name]
         command = ["diverse_mha.cli", "export", checkpoint, folder, "--format", "ctranslate2"]
         said = run(*command, *more).stdout
-    one = r"layer [12], (head [1-4]|average of the heads)$"  # no .next head: CTranslate2 lacks them
+    one = r"layer [12], (head [1-4]|average of the heads)$"  # CTranslate2 has no .next heads
     assert re.search(rf"for CTranslate2, aligning by {one}", said.strip())
     lines = (prepared / SOURCE).read_text().splitlines()[:3]
     done = translate(prepared, "\n".join([*lines, ""]), "--alignments", "2.2")
@@ -119,7 +119,7 @@ def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared
     line = "Qx|y la <dobanis> & \N{SNOWMAN}."
     done = translate(prepared, line, "--alignments", "2.2").stdout
     assert done.split("\t")[1].replace(" ", "") == line.replace(" ", ""), (
-        "words as the user wrote them"
+        "source words are those of the raw text"
     )
     assert "&amp;" not in done and "<unk>" not in done.split("\t")[1]
     loaded = load(str(checkpoint), str(data), cpu=True)
@@ -152,7 +152,7 @@ def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared
     assert "give one checkpoint" in run(*command, input="x", check=False).stderr
 
 
-def test_the_exported_model_opens_in_bertviz(prepared):
+def test_the_exported_model_is_shown_by_bertviz(prepared):
     for library in ("bertviz", "IPython", "transformers"):
         pytest.importorskip(library)
     (command,) = (c.text for c in commands("docs/heads.md") if "bertviz_view" in c.text)

@@ -17,7 +17,7 @@ ONCE = ["--max-update", 1, "--lr", 0]  # an update that does not change loaded p
 
 
 def check(start, folder, done) -> None:
-    """Assert that stock parameters are loaded, and one line names the new ones."""
+    """Assert that stock parameters are loaded, and that one line names the new parameters."""
     stock, tuned = (
         torch.load(path, weights_only=False)["model"] for path in (start, folder / LAST)
     )

@@ -48,7 +48,7 @@ def site(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def command(site, tmp_path):
-    """Function that runs the installed ``diverse-mha`` on the warm server, in an empty folder."""
+    """Function that runs the installed ``diverse-mha`` in an empty folder."""
     module = [warm.server().python, "-m", "diverse_mha.cli"]
     return lambda *words, **kwargs: run(*module, *words, cwd=tmp_path, site=site, **kwargs)
 
