@@ -24,7 +24,7 @@ WORDS = {
 
 
 def sentence(language, number):
-    """Return a sentence that ends in the number, the same in every call."""
+    """Return a sentence that ends in ``number``; equal arguments give equal sentences."""
     chance = random.Random(f"{language} {number}")
     words = chance.choices(WORDS[language], k=chance.randint(4, 7))
     if language == "zh":
@@ -44,7 +44,7 @@ def text(language, start, count):
 
 
 def sgm(language, start, count):
-    """Return a test set of WMT, with an entity and an irregular line break."""
+    """Return a test set in WMT's format, with an entity and an irregular line break."""
     segments = [f'<seg id="{n + 1}">{sentence(language, start + n)}</seg>' for n in range(count)]
     segments[-1] = segments[-1].replace('">', '">Q&amp;A \n', 1)
     body = "\n".join(segments)
@@ -54,7 +54,7 @@ def sgm(language, start, count):
 
 
 def ted_xml(language, start, count):
-    """Return a test set of IWSLT."""
+    """Return a test set in IWSLT's XML format."""
     segments = "".join(
         f'<seg id="{n + 1}"> {sentence(language, start + n)} </seg>\n' for n in range(count)
     )
@@ -63,7 +63,7 @@ def ted_xml(language, start, count):
 
 
 def ted_train(language, start, count):
-    """Return a training file of IWSLT: two talks with their tags."""
+    """Return a training file in IWSLT's format: two talks with their tags."""
     half = count // 2
     talks = []
     for talk, (first, size) in enumerate([(start, half), (start + half, count - half)]):
@@ -91,7 +91,7 @@ def both(stems, languages, make, count, end=""):
 
 
 def cwmt(name, stems, chinese):
-    """Return the files of an archive of CWMT; their suffixes are the languages."""
+    """Return the files of an archive of CWMT. ``chinese``: suffix of its Chinese files."""
     files = {}
     for stem in stems:
         files[f"{name}/{stem}_{chinese}.txt"] = (text, "zh", TRAIN, f"{name}/{stem}")

@@ -55,7 +55,7 @@ def for_miniatures(folder: Path) -> Path:
 
 
 def unchecked(script: str) -> str:
-    """Remove checksums from a script."""
+    """Remove checksums, and expected numbers of lines and tokens, from a script."""
     script = re.sub(r"\b(sha256|md5):[0-9a-f]{32,64}", "none", script)
     script = re.sub(r'"(text-)?sha256:\$2"', "none", script).replace("--lines=4000 ", "")
     return re.sub(r"tokens --train=.*", "tokens", script)

@@ -93,8 +93,8 @@ def test_filter_keeps_pairs_together(tmp_path):
     paths = [tmp_path / name for name in ("a", "b", "c", "d")]
     write_lines(paths[0], ["1 1", "2", "", "4", "5 " * 10, "6"])
     write_lines(paths[1], ["x", "y", "z", "", "5 " * 5, "6 " * 9 + "6"])
-    said = filter_pairs(paths[:2], paths[2:], partial(dropped_by, max_length=9))
-    assert said == ("2 of 6 train pairs kept; dropped: 2 empty, 2 longer than 9")
+    printed = filter_pairs(paths[:2], paths[2:], partial(dropped_by, max_length=9))
+    assert printed == ("2 of 6 train pairs kept; dropped: 2 empty, 2 longer than 9")
     assert paths[2].read_text() == "1 1\n2\n" and paths[3].read_text() == "x\ny\n"
 
 

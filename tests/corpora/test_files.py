@@ -84,7 +84,10 @@ def part(tmp_path):
 
 
 def call(folder, *words, before="", refuses=False):
-    """Call a function of common.sh as a step does; return its output, or its error if refused."""
+    """Call a function of common.sh as a step does; return its output, or its error if refused.
+
+    ``before``: shell commands to run first. ``refuses``: True if the function must fail.
+    """
     done = subprocess.run(
         ["bash", "-c", CALL.replace("exec 3", f"{before}\nexec 3"), "prepare-x.sh", *words],
         cwd=folder, env=environment(real=True), capture_output=True, text=True,
@@ -107,8 +110,8 @@ def test_a_download_is_checked_and_not_repeated(server, tmp_path):
         assert call(tmp_path, "fetch", "file", sha256(), server.url()) == "got out/download/file\n"
     assert fetched(tmp_path) == DATA and server.requests == [None]
     (tmp_path / "out/download/file").write_bytes(b"<html>no such archive</html>")
-    said = call(tmp_path, "fetch", "file", sha256(), server.url(), refuses=True)
-    assert "is not the published file: its sha256 is" in said and "; delete it, and" in said
+    printed = call(tmp_path, "fetch", "file", sha256(), server.url(), refuses=True)
+    assert "is not the published file: its sha256 is" in printed and "; delete it, and" in printed
 
 
 def test_interrupted_download_resumes(server, tmp_path):
@@ -120,8 +123,10 @@ def test_interrupted_download_resumes(server, tmp_path):
 
 def test_next_run_resumes_a_partial_download(server, tmp_path, part):
     server.cuts = [10, 10, 10]
-    said = call(tmp_path, "fetch", "file", sha256(), server.url(), refuses=True)
-    assert "cannot download file (" in said and "; run the same command again to resume" in said
+    printed = call(tmp_path, "fetch", "file", sha256(), server.url(), refuses=True)
+    assert (
+        "cannot download file (" in printed and "; run the same command again to resume" in printed
+    )
     assert part.stat().st_size == 30
     call(tmp_path, "fetch", "file", sha256(), server.url())
     assert fetched(tmp_path) == DATA and server.requests[-1] == "bytes=30-"
@@ -138,28 +143,28 @@ def test_partial_files_are_verified_or_discarded(server, tmp_path, part, ranges,
 
 
 def test_wrong_checksums_are_rejected_and_mirrors_tried_in_turn(server, tmp_path):
-    said = call(tmp_path, "fetch", "file", sha256(b"other"), server.url(), refuses=True)
-    assert "is not the published file: its sha256 is" in said and "--from" in said
+    printed = call(tmp_path, "fetch", "file", sha256(b"other"), server.url(), refuses=True)
+    assert "is not the published file: its sha256 is" in printed and "--from" in printed
     assert not list((tmp_path / "out/download").iterdir()) and len(server.requests) == 1
     urls = ["http://127.0.0.1:9/file", server.url("missing")]
-    said = call(tmp_path, "fetch", "file", sha256(), *urls, refuses=True)
-    assert "connect" in said and "404" in said
+    printed = call(tmp_path, "fetch", "file", sha256(), *urls, refuses=True)
+    assert "connect" in printed and "404" in printed
     call(tmp_path, "fetch", "file", sha256(), *urls, server.url())
     assert fetched(tmp_path) == DATA
 
 
 def test_a_file_of_a_git_repository_is_verified_by_its_object_id(server, tmp_path):
     blob = hashlib.sha1(b"blob %d\0" % len(DATA) + DATA).hexdigest()
-    said = call(tmp_path, "fetch", "file", f"git-blob:{'0' * 40}", server.url(), refuses=True)
-    assert f"is not the published file: its git-blob is {blob}, expected 0000" in said
+    printed = call(tmp_path, "fetch", "file", f"git-blob:{'0' * 40}", server.url(), refuses=True)
+    assert f"is not the published file: its git-blob is {blob}, expected 0000" in printed
     assert call(tmp_path, "fetch", "file", f"git-blob:{blob}", server.url()) == (
         "got out/download/file\n"
     )
 
 
 def test_a_missing_checksum_is_logged(server, tmp_path):
-    said = call(tmp_path, "fetch", "file", "none", server.url())
-    assert said.startswith(f"note: no checksum of file is known; its sha256 is {sha256()[7:]}\n")
+    printed = call(tmp_path, "fetch", "file", "none", server.url())
+    assert printed.startswith(f"note: no checksum of file is known; its sha256 is {sha256()[7:]}\n")
 
 
 @pytest.mark.parametrize("name", ["t.txt.gz", "t.txt"])
@@ -173,8 +178,8 @@ def test_files_in_a_folder_may_be_plain_or_gzipped(tmp_path, name):
     (tmp_path / "f" / name).write_bytes(gzip.compress(text)[:-4])
     assert "not the published" in call(tmp_path, *words, before=before, refuses=True)
     (tmp_path / "f" / name).unlink()
-    said = call(tmp_path, *words, before=before, refuses=True)
-    assert "f has no t.txt.gz; put it there, or leave out --from" in said
+    printed = call(tmp_path, *words, before=before, refuses=True)
+    assert "f has no t.txt.gz; put it there, or leave out --from" in printed
 
 
 @pytest.mark.parametrize("name", ["x.tar.gz", "x.zip"])
@@ -185,8 +190,8 @@ def test_only_named_members_are_unpacked(tmp_path, name):
     call(tmp_path, "unpack", name, "a/good")
     found = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert sorted(path.name for path in found) == ["good", name]
-    said = call(tmp_path, "unpack", name, "a/lacking", refuses=True)
-    assert f"{name} is damaged, cut off, or without a text (" in said
+    printed = call(tmp_path, "unpack", name, "a/lacking", refuses=True)
+    assert f"{name} is damaged, cut off, or without a text (" in printed
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE, "zip"])
@@ -204,5 +209,5 @@ def test_archive_members_must_be_regular_files(tmp_path, kind):
             info = tarfile.TarInfo("text")
             info.type, info.linkname = kind, "/etc/passwd"
             archive.addfile(info, io.BytesIO())
-    said = call(tmp_path, "unpack", name, "text", refuses=True)
-    assert "a text in it is not a regular file; not unpacked" in said
+    printed = call(tmp_path, "unpack", name, "text", refuses=True)
+    assert "a text in it is not a regular file; not unpacked" in printed

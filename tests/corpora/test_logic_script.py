@@ -46,7 +46,7 @@ def test_generated_pairs_have_the_relation_of_their_label():
 def test_frequencies_of_formulas_follow_the_procedure():
     """A formula is a bare variable with probability 5/9 * 2/3.
 
-    With a limit below 2 it is a variable, negated with probability 1/3.
+    With ``limit`` below 2, every formula is a variable, negated with probability 1/3.
     """
     generator, count = random.Random(2), 20_000
     sides = [grow(generator, "abcd").text for _ in range(count)]
@@ -89,8 +89,8 @@ def test_published_files_are_read_and_a_wrong_line_is_reported(tmp_path):
     with gzip.open(tmp_path / "train2.gz", "at") as file:
         file.write("<\ta\t( not g )\n")
     assert "(step pairs: --files=" in refused("logic", *words, cwd=tmp_path)
-    said = refused("logic", *words, "--force", cwd=tmp_path)
-    assert f"train2.gz:{len(pairs[2]) + 1}: unknown token 'g'; formulas have a b" in said
+    printed = refused("logic", *words, "--force", cwd=tmp_path)
+    assert f"train2.gz:{len(pairs[2]) + 1}: unknown token 'g'; formulas have a b" in printed
     (tmp_path / "train2.gz").write_bytes((tmp_path / "train3.gz").read_bytes()[:99])
     assert "train2.gz is damaged" in refused("logic", *words, "--force", cwd=tmp_path)
     (tmp_path / "train2.gz").unlink()
@@ -99,9 +99,9 @@ def test_published_files_are_read_and_a_wrong_line_is_reported(tmp_path):
 
 def test_published_pairs_are_verified_and_not_mixed_with_generated_ones(tmp_path):
     for words in (["--from", "."], ["--draws", "5"]):
-        said = refused("logic", "--out", "out", "--published", *words, cwd=tmp_path)
-        assert "has no effect with" in said and said.count("leave out one of them") == 1
+        printed = refused("logic", "--out", "out", "--published", *words, cwd=tmp_path)
+        assert "has no effect with" in printed and printed.count("leave out one of them") == 1
     (tmp_path / "out/download").mkdir(parents=True)
     (tmp_path / "out/download/train0").write_text("= a b\n")
-    said = refused("logic", "--out", "out", "--published", cwd=tmp_path)
-    assert "train0 is not the published file" in said and "delete it" in said
+    printed = refused("logic", "--out", "out", "--published", cwd=tmp_path)
+    assert "train0 is not the published file" in printed and "delete it" in printed

@@ -40,7 +40,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def earlier(tmp_path):
-    """A prepared German-English corpus."""
+    """Folder of a prepared German-English corpus."""
     root = tmp_path / "earlier"
     for name in ("bin", "bpe"):
         (root / name).mkdir(parents=True)
@@ -58,7 +58,7 @@ def test_folders_contain_the_documented_files(text, tmp_path):
     )
     (text / "valid.de").write_text("Der Hund läuft.\n" * 6)
     words = [*WORDS, *DE_EN, "--tokeniser", "moses", "--merges", "30"]
-    said = run("own", *words, cwd=tmp_path).stdout.splitlines()
+    printed = run("own", *words, cwd=tmp_path).stdout.splitlines()
     out = tmp_path / "out"
     first = (out / "raw/test.en").read_text(encoding="utf-8").split("\n")[0]
     assert first == "Two dogs' owners\u2028run."
@@ -70,8 +70,8 @@ def test_folders_contain_the_documented_files(text, tmp_path):
     made = json.loads((out / "bin/corpus.json").read_text())
     assert made["pairs"] == {"train": 4, "valid": 6, "test": 6}
     kept = "4 of 6 train pairs kept; dropped: 1 with a ratio above 9, 1 empty"
-    assert said[2].startswith(f"[3/5] filter: {kept}")
-    assert " (30 requested, but no further pair occurs twice); different subwords: " in said[3]
+    assert printed[2].startswith(f"[3/5] filter: {kept}")
+    assert " (30 requested, but no further pair occurs twice); different subwords: " in printed[3]
     (text / "test.en").write_text("One six.\n" * 6)
     refusal = refused("own", *words, cwd=tmp_path)
     assert (
@@ -81,9 +81,9 @@ def test_folders_contain_the_documented_files(text, tmp_path):
 
 def test_options_take_effect(text, tmp_path):
     words = [*DE_EN, "--tokeniser", "moses", "--lowercase", "--separate-dictionaries"]
-    said = run("own", *WORDS, *words, "--max-length", "4", cwd=tmp_path).stdout
-    assert "3 of 6 train pairs kept; dropped: 3 longer than 4" in said
-    assert "dictionaries of " in said
+    printed = run("own", *WORDS, *words, "--max-length", "4", cwd=tmp_path).stdout
+    assert "3 of 6 train pairs kept; dropped: 3 longer than 4" in printed
+    assert "dictionaries of " in printed
     assert (tmp_path / "out/tok/test.de").read_text().startswith("der mann-hund läuft .\n")
     run("own", *WORDS, *DE_EN, "--merges", "40", "--force", cwd=tmp_path)
     assert (tmp_path / "out/tok/test.de").read_bytes() == (text / "test.de").read_bytes()
@@ -97,9 +97,11 @@ def test_lines_longer_than_a_model_reads_are_reported(text, tmp_path):
     for split, length in {"valid": 1023, "test": 1024}.items():
         write_lines(text / f"{split}.de", [". " * length] * 6)
     words = [*DE_EN, "--tokeniser", "moses", "--merges", "9"]
-    said = run("own", *WORDS, *words, cwd=tmp_path, check=False)
-    assert said.returncode == 0 and said.stderr.startswith("warning: test.de: 6 lines of 1,024 sub")
-    assert said.stderr.count("\n") == 1
+    printed = run("own", *WORDS, *words, cwd=tmp_path, check=False)
+    assert printed.returncode == 0 and printed.stderr.startswith(
+        "warning: test.de: 6 lines of 1,024 sub"
+    )
+    assert printed.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -134,16 +136,16 @@ def test_unusable_text_is_reported(text, tmp_path):
     ],
 )  # fmt: skip
 def test_variants_of_a_language_code_select_the_same_rules(given, code, noted):
-    said = list(decide((given, "en"), "moses", ""))
-    assert f"moses=({code} en)" in said
-    assert (f"note 'note: no rules for {code}; those of English are used'" in said) is noted
-    assert ("counted=target" if code == "zh" else "counted=source,target") in said
+    printed = list(decide((given, "en"), "moses", ""))
+    assert f"moses=({code} en)" in printed
+    assert (f"note 'note: no rules for {code}; those of English are used'" in printed) is noted
+    assert ("counted=target" if code == "zh" else "counted=source,target") in printed
 
 
 def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
     words = [*WORDS, *DE_EN, "--like", "earlier"]
     done = run("own", *words, cwd=tmp_path, check=False)
-    said = done.stdout
+    printed = done.stdout
     out = tmp_path / "out"
     assert (out / "bpe/codes").read_text() == CODES
     first = (out / "bpe/test.de").read_text(encoding="utf-8").splitlines()[0]
@@ -151,10 +153,10 @@ def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
     made = json.loads((out / "bin/corpus.json").read_text())
     assert {name: made[name] for name in NOTE} == NOTE
     assert (out / "bin/dict.de.txt").read_text().startswith("der 5\nm@@ 2\n")
-    assert "subwords: those of earlier; different" in said
+    assert "subwords: those of earlier; different" in printed
     # "der" and "m@@" are in three of six German lines, and in no English line.
     unknown = re.search(
-        r"types; unknown tokens in train: (\d\d\.\d\d)% of de, 100\.00% of en", said
+        r"types; unknown tokens in train: (\d\d\.\d\d)% of de, 100\.00% of en", printed
     )
     warned = done.stderr.splitlines()
     assert len(warned) == 6 and warned[0].startswith(
@@ -173,18 +175,18 @@ def test_gzipped_text_gives_the_same_corpus(text, tmp_path):
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         if path.name == "train.de":
             assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5, (
-                "gzipped text is the same corpus"
+                "gzipping a text repeats no step"
             )
             path.write_text("Eins\n" * 6)
-            said = refused("own", *words, cwd=tmp_path)
-            assert "text has train.de and train.de.gz with different text; keep one of t" in said
+            printed = refused("own", *words, cwd=tmp_path)
+            assert "text has train.de and train.de.gz with different text; keep one of t" in printed
         path.unlink()
     assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5
     run("own", *words, "--out", "again", cwd=tmp_path)
     assert digest(tmp_path / "again") == before
     (text / "train.de.gz").unlink()
-    said = refused("own", *words, cwd=tmp_path)
-    assert "text has no train.de; put it there, plain or gzipped as train.de.gz" in said
+    printed = refused("own", *words, cwd=tmp_path)
+    assert "text has no train.de; put it there, plain or gzipped as train.de.gz" in printed
 
 
 def test_other_languages_need_another_folder_or_force(text, tmp_path):
@@ -192,8 +194,10 @@ def test_other_languages_need_another_folder_or_force(text, tmp_path):
     run("own", *words, "--source", "de", cwd=tmp_path)
     for split in SPLITS:
         (text / f"{split}.de").rename(text / f"{split}.fr")
-    said = refused("own", *words, "--source", "fr", cwd=tmp_path)
-    assert "out holds another prepared corpus (own, de to en); give another --out, or --for" in said
+    printed = refused("own", *words, "--source", "fr", cwd=tmp_path)
+    assert (
+        "out holds another prepared corpus (own, de to en); give another --out, or --for" in printed
+    )
     run("own", *words, "--source", "fr", "--force", cwd=tmp_path)
     assert (tmp_path / "out/bin/dict.fr.txt").is_file()
 
@@ -207,9 +211,10 @@ def test_folder_with_foreign_files_is_left_unchanged(text, tmp_path):
     run("own", *words, "--force", "--lowercase", cwd=tmp_path)
     (tmp_path / "other").mkdir()
     (tmp_path / "other/page.md").touch()
-    said = refused("own", *words, "--out", "other", cwd=tmp_path)
+    printed = refused("own", *words, "--out", "other", cwd=tmp_path)
     assert (
-        "--out other: has other files in it (page.md); give a new folder, or an empty one" in said
+        "--out other: has other files in it (page.md); give a new folder, or an empty one"
+        in printed
     )
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["page.md"]
     assert "--out text: has other files" in refused("own", *words, "--out", "text", cwd=tmp_path)

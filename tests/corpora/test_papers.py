@@ -5,7 +5,7 @@ import pytest
 from tests.corpora.miniature import ARCHIVES, HELD, TRAIN, numbers, publish
 from tests.corpora.scripts import digest, for_miniatures, refused, run
 
-# Pairs of train (before the filter), valid and test, and the digest of the prepared corpus.
+# Numbers of pairs in train (before the filter), valid and test; digest of the prepared corpus.
 CORPORA = {
     "iwslt14": (TRAIN + 4 - 2, 2, 5 * HELD, "763a6493dd8c"),
     "iwslt17": (TRAIN, 6 * HELD, HELD, "be554a6b9d27"),
@@ -32,7 +32,7 @@ def words(name, *more):
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_miniature_corpus_keeps_its_bytes(name, tmp_path, scripts):
     publish(name, tmp_path / "mini")
-    said = run(*words(name), cwd=tmp_path, scripts=scripts).stdout.splitlines()
+    printed = run(*words(name), cwd=tmp_path, scripts=scripts).stdout.splitlines()
     *counts, expected = CORPORA[name]
     sizes, out = dict(zip(("train", "valid", "test"), counts, strict=True)), tmp_path / "out"
     languages = name.replace("-google", "").split("-")[-2:] if "-" in name else ["de", "en"]
@@ -42,25 +42,25 @@ def test_miniature_corpus_keeps_its_bytes(name, tmp_path, scripts):
             source, target = (numbers(out / folder / f"{split}.{x}") for x in languages)
             assert source == target and len(source) == sizes[split], (folder, split)
     assert not list(out.glob("*.tmp*")) and not list(out.rglob("unpacked"))
-    assert len([line for line in said if line.startswith("[")]) == 5 - google
-    assert said[-1] == "ready: fairseq-train out/bin"
+    assert len([line for line in printed if line.startswith("[")]) == 5 - google
+    assert printed[-1] == "ready: fairseq-train out/bin"
     assert digest(out) == expected
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_unpublished_files_are_refused(name, tmp_path):
     publish(name, tmp_path / "mini")
-    said = refused(*words(name), cwd=tmp_path)
-    assert said.startswith("error: mini/") and "is not the published file: its " in said
+    printed = refused(*words(name), cwd=tmp_path)
+    assert printed.startswith("error: mini/") and "is not the published file: its " in printed
     assert not (tmp_path / "out").exists()
 
 
 def test_official_sets_have_the_published_number_of_lines(tmp_path, scripts):
-    """Their lines are counted, because no checksum of their archive is known."""
+    """Lines of the official sets are counted, because the archive has no known checksum."""
     publish("un-ru-en", tmp_path / "mini")
     script = scripts / "data-prep/prepare-un-ru-en.sh"
     text = script.read_text()
     script.write_text(text.replace("collect valid", "collect --lines=4000 valid"))
-    said = refused(*words("un-ru-en"), cwd=tmp_path, scripts=scripts)
+    printed = refused(*words("un-ru-en"), cwd=tmp_path, scripts=scripts)
     script.write_text(text)
-    assert "UNv1.0.devset.ru has 4 sentences, expected 4,000" in said
+    assert "UNv1.0.devset.ru has 4 sentences, expected 4,000" in printed

@@ -1,4 +1,4 @@
-"""Plain text is pre-processed as the text of a data folder was."""
+"""Plain text gets the same pre-processing as the text of a data folder."""
 
 import json
 
@@ -15,7 +15,7 @@ NOTE = OWN | {"normalise": True}
 
 @pytest.fixture
 def folder(tmp_path):
-    """A data folder as made by the scripts of data-prep/, with BPE merges."""
+    """Data folder as written by the scripts of data-prep/, with BPE merges."""
     for name in ("bin", "bpe"):
         (tmp_path / name).mkdir()
     text = tmp_path / "text"

@@ -26,9 +26,9 @@ def test_the_script_has_the_ten_tasks():
 
 def test_published_file_is_binarised(tmp_path):
     publish(tmp_path)
-    told = run("probing", *WORDS, cwd=tmp_path).stdout
-    assert "bigram_shift: read: 3 train, 1 valid, 1 test sentences" in told
-    assert told.splitlines()[-1] == "ready: fairseq-train out/bigram_shift/bin"
+    printed = run("probing", *WORDS, cwd=tmp_path).stdout
+    assert "bigram_shift: read: 3 train, 1 valid, 1 test sentences" in printed
+    assert printed.splitlines()[-1] == "ready: fairseq-train out/bigram_shift/bin"
     folder = tmp_path / "out/bigram_shift/bin"
     words = Dictionary.load(str(folder / "input0/dict.txt"))
     labels = Dictionary.load(str(folder / "label/dict.txt"))
@@ -44,9 +44,10 @@ def test_published_file_is_binarised(tmp_path):
     assert labels.string(test[0]) == "I"
     assert run("probing", *WORDS, cwd=tmp_path).stdout.count("(already done)") == 2
     publish(tmp_path, [*LINES, "tr\tO\tmore"])
-    said = refused("probing", *WORDS, cwd=tmp_path)
+    printed = refused("probing", *WORDS, cwd=tmp_path)
     assert (
-        "out/bigram_shift holds a corpus prepared from other files or options (step text: -" in said
+        "out/bigram_shift holds a corpus prepared from other files or options (step text: -"
+        in printed
     )
     assert "(already done)" not in run("probing", *WORDS, "--force", cwd=tmp_path).stdout
 

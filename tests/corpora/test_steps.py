@@ -43,7 +43,7 @@ def script(tmp_path):
     return call
 
 
-def there(folder):
+def step_folders(folder):
     return sorted(path.name for path in (folder / "out").iterdir())
 
 
@@ -51,11 +51,11 @@ def test_finished_steps_are_skipped_with_a_note(script, tmp_path):
     first = ["[1/2] first: wrote 1 ", "[2/2] second: wrote 2"]  # followed by the time
     assert [line[:21] for line in script()] == first
     assert script()[1] == "[2/2] second: wrote 2 (already done)"
-    assert there(tmp_path) == ["one", "two"]
+    assert step_folders(tmp_path) == ["one", "two"]
 
 
 def test_another_finished_corpus_is_replaced_by_force_only(script, tmp_path):
-    """This also holds if an intermediate folder was removed to save space."""
+    """An intermediate folder may be missing: users remove it to save space."""
     script()
     for gone in ("", "one"):
         if gone:
@@ -63,46 +63,51 @@ def test_another_finished_corpus_is_replaced_by_force_only(script, tmp_path):
                 path.unlink()
             (tmp_path / "out/one").rmdir()
         for changed, made in (("--first", "one"), ("--second", "two")):
-            said = script(changed, "9", refuses=True)
-            assert said.startswith("error: out holds a corpus prepared from other files or opt")
-            assert f" (step {made}: --opt" in said
-            assert said.endswith("; give another --out, or --force to replace it\n")
-    assert "(already done)" not in "".join(script()), "the same options give the same corpus"
+            printed = script(changed, "9", refuses=True)
+            assert printed.startswith("error: out holds a corpus prepared from other files or opt")
+            assert f" (step {made}: --opt" in printed
+            assert printed.endswith("; give another --out, or --force to replace it\n")
+    assert "(already done)" not in "".join(script()), (
+        "with unchanged options, a removed step runs again"
+    )
     assert [line.endswith("(already done)") for line in script("--second=9", "--force")] == [1, 0]
     assert (tmp_path / "out/two/file").read_text() == "--option=9\n"
 
 
 def test_failed_run_removes_nothing_and_leaves_no_corpus(script, tmp_path):
-    said = script("--harm", "false", refuses=True)
+    printed = script("--harm", "false", refuses=True)
     assert (
-        said == "error: first: a program ended with exit code 1; is the memory or the disk full?\n"
+        printed
+        == "error: first: a program ended with exit code 1; is the memory or the disk full?\n"
     )
     assert not (tmp_path / "out").exists()
     script()
     script("--second=9", "--force", "--harm=false", refuses=True)
     assert script()[1].endswith("(already done)")
     (tmp_path / "out/two").rename(tmp_path / "elsewhere")
-    assert "wrote 9" in script("--first=9")[0], "there is no finished corpus"
+    assert "wrote 9" in script("--first=9")[0], "options may change if no corpus is finished"
 
 
 def test_leftovers_of_a_killed_run_are_removed_and_damage_repaired(script, tmp_path):
     script()
     for name in ("two.tmp", "one.old"):
         (tmp_path / "out" / name / "sub").mkdir(parents=True)
-    assert "(already done)" in script()[0] and there(tmp_path) == ["one", "two"]
+    assert "(already done)" in script()[0] and step_folders(tmp_path) == ["one", "two"]
     (tmp_path / "out/one/file").write_text("")
     assert "(already done)" not in "".join(script())
 
 
 def test_steps_of_another_corpus_are_not_reused(script, tmp_path):
-    """They are not reused even if both corpora have the same options."""
+    """Steps are not reused even if both corpora have the same options."""
     script()
     (tmp_path / "out/two").rename(tmp_path / "elsewhere")
     (tmp_path / "data-prep/prepare-other.sh").write_text(SCRIPT.format(root=ROOT))
     other = run("other", "--out", "out", cwd=tmp_path, scripts=tmp_path).stdout
     assert "(already done)" not in other
-    said = script(refuses=True)
-    assert said.startswith("error: out holds another prepared corpus (other); give another --out")
+    printed = script(refuses=True)
+    assert printed.startswith(
+        "error: out holds another prepared corpus (other); give another --out"
+    )
     for name in ("one", "two"):  # stamps of older versions do not name the corpus
         stamp = tmp_path / f"out/{name}/stamp"
         stamp.write_text(stamp.read_text().replace("corpus: other\n", ""))
@@ -114,8 +119,8 @@ def test_files_of_the_user_are_never_removed(script, tmp_path):
     mine = tmp_path / "out/two/mine"
     mine.write_text("a second test set")
     assert "(already done)" in script()[1]
-    said = script("--first=9", "--force", refuses=True)
-    assert "out/two/mine exists, but was not made by this command; move it away" in said
+    printed = script("--first=9", "--force", refuses=True)
+    assert "out/two/mine exists, but was not made by this command; move it away" in printed
     mine.unlink()
     (tmp_path / "out/two").rename(tmp_path / "elsewhere")
     (tmp_path / "out/two").symlink_to(tmp_path / "elsewhere")
@@ -128,8 +133,10 @@ def test_input_inside_an_output_folder_is_refused(script, tmp_path):
     script()
     for name in ("one", "two.tmp"):
         (tmp_path / "out" / name).mkdir(exist_ok=True)
-        said = script("--from", f"out/{name}", refuses=True)
-        assert f"--from out/{name}: it is in out/{name}, which this command writes itself" in said
+        printed = script("--from", f"out/{name}", refuses=True)
+        assert (
+            f"--from out/{name}: it is in out/{name}, which this command writes itself" in printed
+        )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -141,11 +148,11 @@ def test_terminated_run_prints_one_line_and_leaves_nothing(script, tmp_path, num
         command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
     )
     wait_for(tmp_path / "out/one.tmp/file", process)
-    said = refused("two", "--out", "out", cwd=tmp_path, scripts=tmp_path)
-    assert said == "error: another run is at work in out; wait for it to end\n"
+    printed = refused("two", "--out", "out", cwd=tmp_path, scripts=tmp_path)
+    assert printed == "error: another run is at work in out; wait for it to end\n"
     process.send_signal(number)
-    _, said = process.communicate(timeout=20)
-    assert said == "interrupted; run the same command again to go on\n"
+    _, printed = process.communicate(timeout=20)
+    assert printed == "interrupted; run the same command again to go on\n"
     assert process.returncode == 128 + number and not (tmp_path / "out").exists()
 
 
@@ -159,12 +166,12 @@ def wait_for(path: Path, process):
 def test_the_demo_corpus_keeps_its_bytes_and_repeats_only_changed_steps(tmp_path):
     """If the bytes change, raise demo.VERSION."""
     words = ["--pairs", "500", "--merges", "200", "--out", "my data/demo"]
-    said = run("demo", *words, cwd=tmp_path).stdout.splitlines()
-    assert said[-1] == "ready: fairseq-train 'my data/demo/bin'"
+    printed = run("demo", *words, cwd=tmp_path).stdout.splitlines()
+    assert printed[-1] == "ready: fairseq-train 'my data/demo/bin'"
     assert digest(tmp_path / "my data/demo") == "09c4479adeab"
     again = run("demo", *words, "--workers", "1", cwd=tmp_path).stdout
     assert again.count("(already done)") == 5
-    said = refused("demo", *words, "--seed", "2", cwd=tmp_path)
-    assert "(step raw: --version=2 --pairs=500 --seed=1)" in said
-    said = run("demo", *words, "--merges=150", "--force", cwd=tmp_path).stdout.splitlines()
-    assert [line.endswith("(already done)") for line in said[:5]] == [1, 1, 1, 0, 0]
+    printed = refused("demo", *words, "--seed", "2", cwd=tmp_path)
+    assert "(step raw: --version=2 --pairs=500 --seed=1)" in printed
+    printed = run("demo", *words, "--merges=150", "--force", cwd=tmp_path).stdout.splitlines()
+    assert [line.endswith("(already done)") for line in printed[:5]] == [1, 1, 1, 0, 0]

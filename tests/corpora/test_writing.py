@@ -21,15 +21,15 @@ WHOLE_IN_MOSES = {"Arabic": "ar", "Korean": "ko", "Japanese": "ja", "Chinese": "
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A corpus with sentences in all writing systems, prepared with default options."""
+    """Folder of a corpus in all writing systems, prepared with default options."""
     place = tmp_path_factory.mktemp("writing")
     (place / "text").mkdir()
     lines = [line for lines in SENTENCES.values() for line in lines]
     for split in ("train", "valid", "test"):
         write_lines(place / f"text/{split}.xx", lines)
         write_lines(place / f"text/{split}.en", lines)
-    said = run("own", *WORDS, cwd=place).stdout
-    assert " pieces (8,000 requested, but no further pair occurs twice); different" in said
+    printed = run("own", *WORDS, cwd=place).stdout
+    assert " pieces (8,000 requested, but no further pair occurs twice); different" in printed
     return place / "out"
 
 
@@ -57,9 +57,9 @@ def test_plain_text_is_segmented_like_the_corpus(folder):
     assert [side.encode()(line) for lines in SENTENCES.values() for line in lines] == words
 
 
-def test_text_prepared_with_like_is_segmented_the_same(folder):
-    said = run("own", *WORDS[:6], "--out", "like", "--like", "out", cwd=folder.parent).stdout
-    assert "unknown tokens in train: 0.00% of xx, 0.00% of en" in said
+def test_text_prepared_with_like_is_segmented_like_the_earlier_corpus(folder):
+    printed = run("own", *WORDS[:6], "--out", "like", "--like", "out", cwd=folder.parent).stdout
+    assert "unknown tokens in train: 0.00% of xx, 0.00% of en" in printed
     for place in ("bpe/test.xx", "bin/dict.en.txt"):
         assert (folder.parent / "like" / place).read_bytes() == (folder / place).read_bytes()
     assert preparation(folder.parent / "like/bin") == preparation(folder / "bin")
@@ -90,6 +90,6 @@ def test_moses_may_split_rare_words_but_frequent_ones_are_reported(tmp_path):
     for split in ("train", "valid", "test"):
         for side in ("xx", "en"):
             write_lines(tmp_path / f"text/{split}.{side}", SENTENCES["Persian"])
-    said = refused("own", *WORDS, "--tokeniser", "moses", cwd=tmp_path)
-    assert "in 100% of the lines of text/train.xx; leave the option out" in said
+    printed = refused("own", *WORDS, "--tokeniser", "moses", cwd=tmp_path)
+    assert "in 100% of the lines of text/train.xx; leave the option out" in printed
     assert not (tmp_path / "out").exists()

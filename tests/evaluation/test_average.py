@@ -40,7 +40,7 @@ def test_parameters_are_averaged_and_counters_kept(tmp_path):
     assert state["optimizer_history"] == [{"num_updates": 2}]
     assert state["cfg"] == {"model": {"_name": "m"}}
     assert state["last_optimizer_state"] is None
-    assert state["task_state"] == {}, "the last float32 weights would override the average"
+    assert state["task_state"] == {}, "float32 weights are dropped: they would override the average"
     # The average replaces the model's weights; EMA and float32 weights are dropped.
     assert state["extra_state"] == {
         "train_iterator": {"epoch": 3},
@@ -50,7 +50,7 @@ def test_parameters_are_averaged_and_counters_kept(tmp_path):
 
 
 def test_half_precision_is_summed_in_double(tmp_path):
-    # In float16 2048 + 1 is 2048, so a running sum would lose every 1.
+    # In float16, 2048 + 1 is 2048, so a running sum would lose every 1.
     values = [2048.0, 1.0, 1.0, 2.0]
     paths = [
         write(tmp_path / f"{i}.pt", [value], dtype=torch.float16) for i, value in enumerate(values)
@@ -72,7 +72,7 @@ def test_tied_weights_are_averaged_once(tmp_path, dtype):
     assert model["w"].item() == model["tied"].item() == 2.0
 
 
-def test_command_writes_only_a_checkpoint(tmp_path, capsys):
+def test_average_writes_a_checkpoint_and_no_other_file(tmp_path, capsys):
     paths = [str(write(tmp_path / f"{i}.pt", [float(i)])) for i in range(2)]
     output = tmp_path / "new" / "mean.pt"
     assert cli.run(["average", "--output", str(output), *paths]) == 0
@@ -81,7 +81,7 @@ def test_command_writes_only_a_checkpoint(tmp_path, capsys):
     assert "0.pt, 1.pt" in capsys.readouterr().out
 
 
-def test_last_by_epoch_orders_by_number(tmp_path):
+def test_newest_epoch_checkpoints_are_in_numerical_order(tmp_path):
     for epoch in range(8, 12):
         write(tmp_path / f"checkpoint{epoch}.pt", [float(epoch)])
     for other in ("checkpoint_last.pt", "checkpoint_best.pt", "checkpoint_2_500.pt"):
@@ -90,7 +90,7 @@ def test_last_by_epoch_orders_by_number(tmp_path):
     assert [path.name for path in found] == ["checkpoint9.pt", "checkpoint10.pt", "checkpoint11.pt"]
 
 
-def test_last_by_update_orders_by_number(tmp_path):
+def test_newest_update_checkpoints_are_in_numerical_order(tmp_path):
     for name in ("checkpoint_1_500.pt", "checkpoint_2_1000.pt", "checkpoint_2_1500.pt"):
         write(tmp_path / name, [0.0])
     found = average.newest_checkpoints(tmp_path, 2, "update")

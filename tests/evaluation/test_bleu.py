@@ -11,7 +11,7 @@ from diverse_mha.evaluation import bleu
 
 @pytest.fixture
 def no_japanese(monkeypatch):
-    """Hide sacreBLEU's Japanese tokeniser; return the end of the expected message."""
+    """Make sacreBLEU lack its Japanese tokeniser; return the end of the expected message."""
 
     def missing(*args, **options):
         raise RuntimeError("\nJapanese needs more.\nInstall it.\n\n    pip install x\n")
@@ -59,7 +59,7 @@ def test_compounds_are_split_into_three_tokens():
     assert split("das Nord-Ost-Tor , a - b , 3-4") == (
         "das Nord ##AT##-##AT## Ost ##AT##-##AT## Tor , a - b , 3 ##AT##-##AT## 4"
     )
-    assert split("-x y-") == "-x y-", "a hyphen at an end is not a compound"
+    assert split("-x y-") == "-x y-", "a hyphen at the end of a word is not split off"
 
 
 def test_compound_split_bleu_equals_a_hand_computation():

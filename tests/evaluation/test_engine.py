@@ -1,4 +1,4 @@
-"""Search by CTranslate2 instead of fairseq. Its commands are tested in integration/."""
+"""Search by CTranslate2 instead of fairseq. Commands with CTranslate2: tests/integration/."""
 
 import json
 import subprocess
@@ -29,10 +29,10 @@ def saved(options: dict) -> dict:
 
 @pytest.fixture
 def model(tmp_path):
-    """A random model, and its checkpoint beside the dictionaries."""
+    """Return a random model, whose checkpoint and dictionaries are written to ``tmp_path``."""
     torch.manual_seed(2)
     state = saved(SMALL)
-    state["model"]["decoder.output_projection.weight"][2] *= 4  # so that sentences end
+    state["model"]["decoder.output_projection.weight"][2] *= 4  # makes </s> more likely
     state["cfg"].task.source_lang, state["cfg"].task.target_lang = "a", "b"
     torch.save(state, tmp_path / "model.pt")
     for side in "ab":
@@ -47,7 +47,7 @@ def opened(folder, engine="ctranslate2", name="model.pt", search=SEARCH, **more)
 
 
 @pytest.mark.parametrize("lenpen", [0.0, 0.6, 1.0])
-def test_scores_are_those_of_our_model(model, tmp_path, lenpen):
+def test_scores_of_ctranslate2_equal_those_of_our_model(model, tmp_path, lenpen):
     dictionary = toy_task().source_dictionary
     eos, words = dictionary.eos(), dictionary.symbols[4:]
     sources = [[words[(n * k) % len(words)] for k in range(1, n % 7 + 2)] for n in range(30)]
@@ -119,7 +119,9 @@ def test_a_language_model_is_refused_in_one_line(model, tmp_path, capsys):
     assert not capsys.readouterr().err
 
 
-def test_fairseq_searches_where_ctranslate2_cannot(model, tmp_path, capsys):
+def test_fairseq_searches_if_ctranslate2_does_not_support_the_model_or_options(
+    model, tmp_path, capsys
+):
     state = saved(SMALL | {"logits": "residual"})
     torch.save(state, tmp_path / "sum.pt")
     (tmp_path / "taken.ctranslate2").mkdir()
@@ -133,8 +135,12 @@ def test_fairseq_searches_where_ctranslate2_cannot(model, tmp_path, capsys):
         ({"refused": "no support for --nbest"}, "no support for --nbest"),
     ):
         assert opened(tmp_path, "auto", **more) is None
-        said = capsys.readouterr().err
-        assert said.startswith("searching by fairseq: ") and why in said and said.count("\n") == 1
+        message = capsys.readouterr().err
+        assert (
+            message.startswith("searching by fairseq: ")
+            and why in message
+            and message.count("\n") == 1
+        )
         with pytest.raises(UserError, match="^--engine ctranslate2: .*; leave out --engine$"):
             opened(tmp_path, **more)
     assert not [*(tmp_path / "taken.ctranslate2").iterdir()]

@@ -106,7 +106,7 @@ def test_lowercasing_is_read_from_corpus_json(tmp_path, lowercase):
 def test_corpus_json_determines_text_settings(
     tmp_path, monkeypatch, capsys, kind, undone, tokeniser
 ):
-    """Neither the dictionary nor the plain text determines them."""
+    """The settings in ``corpus.json`` override what the dictionary and plain text suggest."""
     data = binarised(tmp_path / "bin", ["\u2581 9", "lo@@ 2"])
     note = NOTE | {"subwords": kind, "tokeniser": tokeniser}
     (data / "corpus.json").write_text(json.dumps(note))
@@ -182,7 +182,7 @@ def test_result_with_other_settings_is_not_replaced(tmp_path, changed, message):
 
 
 def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):
-    """A batch of an untrained model may take minutes."""
+    """Steps are shown because one batch of an untrained model may take minutes."""
     monkeypatch.setattr(progress, "EVERY", 0.0)
     monkeypatch.setattr(EnsembleModel, "forward_decoder", lambda *_: "step")
     original = EnsembleModel.forward_decoder

@@ -41,7 +41,7 @@ def test_folder_with_only_a_training_split_is_refused(tmp_path):
 
 
 def split(*sizes):
-    """Return a stand-in for a task with one split of sentences of these lengths."""
+    """Return a stand-in for a task; each of its splits has sentences of the lengths ``sizes``."""
     dataset = SimpleNamespace(sizes=np.array(sizes))
     return SimpleNamespace(load_dataset=lambda subset: None, dataset=lambda subset: dataset)
 

@@ -44,9 +44,9 @@ def checkpoint(tmp_path):
 
 @pytest.fixture
 def scored(monkeypatch):
-    """Replace fairseq-eval-lm by a stand-in: a loss of 3 bits over 16 tokens.
+    """Replace fairseq-eval-lm by a stand-in that returns a loss of 3 bits over 16 tokens.
 
-    Return the list that records its arguments.
+    Return the list in which the stand-in records its inputs.
     """
     calls = []
 
@@ -63,7 +63,7 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
     results = json.loads(checkpoint.with_name("best.test.json").read_text())
     assert results["perplexity"] == 8 and results["loss_nats"] == pytest.approx(3 * math.log(2))
     assert (results["tokens"], results["updates"], results["context_window"]) == (16, 7, 5)
-    assert results["tokens_per_sample"] == 16, "blocks as in training"
+    assert results["tokens_per_sample"] == 16, "blocks have the length used in training"
     assert {"python", "torch", "diverse_mha"} <= results["versions"].keys()
     out = capsys.readouterr().out
     assert "test: 16 tokens in blocks of 16, context window 5" in out
@@ -99,7 +99,7 @@ def test_counts_are_read_at_any_log_level(data, checkpoint, monkeypatch):
     save(checkpoint, TASK | {"sample_break_mode": "eos", "add_bos_token": True})
 
     def main(cfg):
-        # Blocks are as in training.
+        # The settings of blocks are those of the training.
         assert (cfg.task.sample_break_mode, cfg.task.add_bos_token) == ("eos", True)
         assert (cfg.task.tokens_per_sample, cfg.eval_lm.context_window) == (16, 0)
         eval_lm.logger.info("bin test 3 examples")  # the first token of each has no score

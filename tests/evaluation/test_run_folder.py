@@ -36,7 +36,7 @@ def test_averaging_and_search_follow_the_recipe_unless_options_are_given(run, ca
     args, inputs = parse_with_fairseqs(build_parser(), words, {})
     assert inputs.checkpoint == str(run / "averaged.pt")
     assert torch.load(inputs.checkpoint)["model"]["w"] == 2.5, (
-        "the average of the last two checkpoints"
+        "the last two checkpoints are averaged"
     )
     assert (args.beam, args.lenpen, args.compound_split) == (4, 1.5, True)
     assert inputs.extra == ("--max-len-a=1.2",)
@@ -45,10 +45,10 @@ def test_averaging_and_search_follow_the_recipe_unless_options_are_given(run, ca
     before = (run / "averaged.pt").stat().st_mtime_ns
     words = [str(run), "bin", "--no-compound-split"]
     assert not parse_with_fairseqs(build_parser(), words, {})[0].compound_split
-    assert (run / "averaged.pt").stat().st_mtime_ns == before, "the average is made once"
+    assert (run / "averaged.pt").stat().st_mtime_ns == before, "the average is written once"
     os.utime(run / "averaged.pt", (1, 1))
     open_folders(str(run), [])
-    assert (run / "averaged.pt").stat().st_mtime_ns > before, "the run has trained further"
+    assert (run / "averaged.pt").stat().st_mtime_ns > before, "an outdated average is replaced"
 
 
 def test_without_a_recipe_the_best_checkpoint_and_defaults_are_used(run):
@@ -58,7 +58,7 @@ def test_without_a_recipe_the_best_checkpoint_and_defaults_are_used(run):
     assert (args.beam, args.lenpen, args.compound_split, inputs.extra) == (5, 1.0, False, ())
 
 
-def test_a_named_checkpoint_does_not_use_the_recipe(run):
+def test_a_checkpoint_named_by_its_path_does_not_use_the_recipe(run):
     words = [str(run / "checkpoint_last.pt"), "bin"]
     args, inputs = parse_with_fairseqs(build_parser(), words, {})
     assert inputs.checkpoint == str(run / "checkpoint_last.pt") and args.beam == 5

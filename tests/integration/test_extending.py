@@ -48,8 +48,8 @@ def test_a_custom_term_trains_and_is_logged(data, tmp_path):
     words[words.index("balance")], term = ROOT / "diverse_mha", words.index("--balance-weight")
     del words[term : term + 4]  # also --balance-on and its value
     done = run("fairseq_cli.train", *words, *SMALL.split(), cwd=tmp_path, check=False)
-    said = "trained with --balance-weight 0.5, which is no longer registered; give"
-    assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
+    printed = "trained with --balance-weight 0.5, which is no longer registered; give"
+    assert done.returncode == 1 and printed in done.stderr and "Traceback" not in done.stderr
 
 
 RECIPE = """
@@ -77,8 +77,8 @@ def test_a_recipe_uses_a_custom_term(data, tmp_path):
         return run("diverse_mha.training.train", "--config", recipe, cwd=tmp_path, check=False)
 
     done = train_with(plugin)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0 and re.search(r"balance=[\d.]+", said), said[-3000:]
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0 and re.search(r"balance=[\d.]+", printed), printed[-3000:]
     done = train_with(tmp_path / "gone")
     missing = f"error: common.user_dir {tmp_path}/gone: not a package"
     assert done.returncode == 2 and missing in done.stderr

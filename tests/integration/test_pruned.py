@@ -25,8 +25,8 @@ def pruned(trained, data, tmp_path_factory):
 def hypotheses(path, data, *options) -> list[str]:
     """Return the sorted hypothesis lines (with scores) that fairseq-generate prints."""
     command = ["fairseq_cli.generate", data, "--path", path, "--user-dir", PLUGIN, "--cpu"]
-    said = run(*command, "--beam", 3, *options).stdout
-    return sorted(re.findall(r"^H-\d+\t.*$", said, re.M))
+    printed = run(*command, "--beam", 3, *options).stdout
+    return sorted(re.findall(r"^H-\d+\t.*$", printed, re.M))
 
 
 def test_removed_and_zeroed_heads_give_the_same_translations(pruned, data):

@@ -34,8 +34,8 @@ def prepared(tmp_path_factory):
 def test_evaluate_translate_and_align_accept_raw_text(prepared):
     checkpoint, data = prepared / "run/checkpoint_last.pt", prepared / "mine/bin"
     given = ["--cpu", "--beam", 2, "--max-len-b", 9]
-    said = run("diverse_mha.evaluation.evaluate", checkpoint, data, *given).stdout
-    assert "sacreBLEU" in said and "tokenised BLEU" not in said
+    printed = run("diverse_mha.evaluation.evaluate", checkpoint, data, *given).stdout
+    assert "sacreBLEU" in printed and "tokenised BLEU" not in printed
     detok = prepared / "run/checkpoint_last.test.hyp.detok"
     expected = detok.read_text(encoding="utf-8").split("\n")[:-1]
     scores = json.loads(detok.with_name("checkpoint_last.test.json").read_text())
@@ -69,8 +69,8 @@ def test_exported_transformers_models_accept_raw_text(prepared, tmp_path):
     pytest.importorskip("transformers")
     checkpoint, hub = prepared / "run/checkpoint_last.pt", tmp_path / "hub"
     data = ["--data", prepared / "mine/bin"]
-    said = run("diverse_mha.cli", "export", checkpoint, hub, "--format", "transformers", *data)
-    assert said.stdout.endswith("for transformers, with its tokenizer\n")
+    printed = run("diverse_mha.cli", "export", checkpoint, hub, "--format", "transformers", *data)
+    assert printed.stdout.endswith("for transformers, with its tokenizer\n")
     (tmp_path / "score.py").write_text(SCORE)
     found = torch.tensor(json.loads(run("score", hub, *LINES, cwd=tmp_path).stdout))
     from fairseq.checkpoint_utils import load_model_ensemble_and_task

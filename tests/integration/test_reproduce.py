@@ -31,8 +31,8 @@ def result_of(out):
 
 
 def test_a_terminated_run_resumes_and_ends_with_the_same_numbers(local_table, tmp_path):
-    said = (local_table / "log").read_text()
-    assert "mean nothing else" in said and "120.38" in said
+    printed = (local_table / "log").read_text()
+    assert "mean nothing else" in printed and "120.38" in printed
 
     words = [*TABLE, "--out", tmp_path, "--data", local_table / "smoke/data"]
     run = start(*words, python=sys.executable)
@@ -42,13 +42,13 @@ def test_a_terminated_run_resumes_and_ends_with_the_same_numbers(local_table, tm
     ):
         time.sleep(0.01)
     run.send_signal(signal.SIGTERM)
-    said = run.communicate(timeout=60)[0]
-    assert run.returncode == 128 + signal.SIGTERM and "run the same command again" in said
+    printed = run.communicate(timeout=60)[0]
+    assert run.returncode == 128 + signal.SIGTERM and "run the same command again" in printed
     assert not list(tmp_path.glob("smoke/runs/*/result.json"))
 
     run = start(*words)
-    said = run.communicate(timeout=300)[0]
-    assert run.returncode == 0, said
+    printed = run.communicate(timeout=300)[0]
+    assert run.returncode == 0, printed
     (a, folder_a), (b, folder_b) = result_of(local_table), result_of(tmp_path)
     log = (folder_b / "log.txt").read_text()
     assert "Loaded checkpoint" in log and log.count("$ bash scripts/train.sh") == 2

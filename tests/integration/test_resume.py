@@ -31,13 +31,13 @@ FAULTS = {
 def test_an_interrupted_run_ends_with_the_same_weights(name, miniatures, whole, tmp_path):
     fault = FAULTS[name]
     run = words("transformer_coda", miniatures, tmp_path, *SAVE)
-    last, said = resume.interrupted_run(run, tmp_path, fault)
+    last, printed = resume.interrupted_run(run, tmp_path, fault)
     assert resume.differences(whole, last) == []
     status = read_status(tmp_path)
     assert (status.updates, status.finished) == (resume.UPDATES, True) and status.best
     if fault.how == "full":
-        assert said.startswith("error: checkpoint not saved: ") and "\n" not in said
-        assert ".pt: File too large; raise the limit" in said
+        assert printed.startswith("error: checkpoint not saved: ") and "\n" not in printed
+        assert ".pt: File too large; raise the limit" in printed
     assert not list(tmp_path.glob("*.tmp")), "no temporary file of a killed process is left"
 
 
@@ -71,7 +71,7 @@ def test_repeating_a_finished_training_changes_nothing(miniatures, tmp_path):
     run = words("transformer_coda", miniatures, tmp_path, "--max-update", 3)
     before, _ = resume.whole_run(run, tmp_path)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")}
-    again, said = resume.whole_run(run, tmp_path)
+    again, printed = resume.whole_run(run, tmp_path)
     assert read_status(tmp_path).finished
     assert resume.differences(before, again) == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == stamps

@@ -49,9 +49,9 @@ def test_plain_text_and_binarised_data_give_the_same_translations(prepared):
     assert done.stderr.count("\n") == 1
 
 
-def searched(said: str) -> list[tuple[list[str], list[str], float]]:
+def searched(printed: str) -> list[tuple[list[str], list[str], float]]:
     """Return sources, translations and scores from fairseq-generate's output, in corpus order."""
-    lines = {kind: re.findall(rf"^{kind}-(\d+)\t(.*)$", said, re.M) for kind in "SHP"}
+    lines = {kind: re.findall(rf"^{kind}-(\d+)\t(.*)$", printed, re.M) for kind in "SHP"}
     sources, found, scores = (dict(lines[kind]) for kind in "SHP")
     return [
         (
@@ -81,9 +81,9 @@ def test_ctranslate2_gives_the_same_translations_and_scores(tmp_path):
     assert (tmp_path / "found.hyp.detok").read_text().splitlines()[:10] == done[::2]
     assert len(done) == 19 and set(done[1::2]) == {""} and all(expected[::2])
     command = ["fairseq_cli.generate", tmp_path / "bin", "--path", checkpoint, "--cpu"]
-    said = run(*command, "--user-dir", PLUGIN).stdout
+    printed = run(*command, "--user-dir", PLUGIN).stdout
     translator = ctranslate2.Translator(str(model))
-    for source, ours, score in searched(said)[:10]:
+    for source, ours, score in searched(printed)[:10]:
         (scored,) = translator.score_batch([source], [ours])
         assert sum(scored.log_probs) == pytest.approx(score, abs=1e-3)
     # CTranslate2 forbids empty translations before the softmax of the first step, fairseq after it.
@@ -102,9 +102,9 @@ def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared
     for name, folder in models.items():
         more = [] if name == "plain" else ["--alignment-head", name]
         command = ["diverse_mha.cli", "export", checkpoint, folder, "--format", "ctranslate2"]
-        said = run(*command, *more).stdout
+        printed = run(*command, *more).stdout
     one = r"layer [12], (head [1-4]|average of the heads)$"  # CTranslate2 has no .next heads
-    assert re.search(rf"for CTranslate2, aligning by {one}", said.strip())
+    assert re.search(rf"for CTranslate2, aligning by {one}", printed.strip())
     lines = (prepared / SOURCE).read_text().splitlines()[:3]
     done = translate(prepared, "\n".join([*lines, ""]), "--alignments", "2.2")
     assert "aligned by layer 2, head 2" in done.stderr

@@ -43,5 +43,7 @@ def test_translation_models_fine_tune_from_a_stock_checkpoint(data, tmp_path):
     done = train(data, tmp_path / "resumed", *resume, *SHAPE, *ONCE, check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr[-2000:]
     last = done.stderr.splitlines()[-1]
-    said = f"error: {start}: does not fit the model: .* missing .*cascade.* --finetune-from-model "
-    assert re.match(said, last), last
+    printed = (
+        f"error: {start}: does not fit the model: .* missing .*cascade.* --finetune-from-model "
+    )
+    assert re.match(printed, last), last

@@ -16,7 +16,10 @@ from diverse_mha.common.errors import UserError
 
 @pytest.fixture
 def texts(tmp_path, monkeypatch):
-    """A source, its reference, and translations of two systems with two seeds."""
+    """Write a source, its reference, and translations of two systems with two seeds each.
+
+    Return the lines of the reference.
+    """
     monkeypatch.chdir(tmp_path)
     generator = random.Random(1)
     reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(50)]
@@ -54,7 +57,7 @@ def test_systems_are_tested_over_seeds_and_sentences(texts, capsys):
     assert capsys.readouterr().out == first, "the baseline is the first system or --baseline"
 
 
-def test_systems_that_hardly_translate_get_no_verdict(texts, capsys):
+def test_systems_with_very_low_scores_are_not_tested_for_significance(texts, capsys):
     for system, count in (("base", 3), ("good", 20)):
         for seed in (1, 2):
             lines = ["x y z x y"] * 50
@@ -72,11 +75,11 @@ def test_systems_that_hardly_translate_get_no_verdict(texts, capsys):
             assert (test["p"], test["interval"], measure["holm"]) == (None, None, None)
     Path("good.seed1").write_text("\n".join(texts) + "\n")
     assert cli.run([*words, "--system", *BASE, "--system", *GOOD]) == 0
-    assert "Too low" not in capsys.readouterr().out, "one of the systems does translate"
+    assert "Too low" not in capsys.readouterr().out, "a test is made if one system translates"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--reference ref --system a=base.seed1", "--baseline is missing"),
         ("--reference ref --system a=short --system b=ref", "--system short: has 2 lines, --ref"),
@@ -91,9 +94,9 @@ def test_systems_that_hardly_translate_get_no_verdict(texts, capsys):
         ("--reference ref --scores a=ref --scores b=x", "--reference: does not go with --scores"),
     ],
 )  # fmt: skip
-def test_user_errors_are_reported_in_one_line(texts, words, said):
+def test_user_errors_are_reported_in_one_line(texts, words, message):
     Path("short").write_text("a b\nc\n")
-    with pytest.raises(UserError, match=said) as bad:
+    with pytest.raises(UserError, match=message) as bad:
         cli.run(["compare", *words.split()])
     assert "\n" not in str(bad.value)
 

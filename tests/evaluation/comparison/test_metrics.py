@@ -1,4 +1,4 @@
-"""BLEU and chrF of resampled test sets against sacreBLEU."""
+"""BLEU and chrF of resampled test sets equal those of sacreBLEU."""
 
 import random
 
@@ -64,7 +64,7 @@ def test_resampled_scores_equal_scores_of_resampled_text(lowercase):
         ("ab", "b a"),
     ],
 )
-def test_extreme_scores_equal_sacrebleus(hypothesis, reference):
+def test_scores_of_unusual_sentences_equal_those_of_sacrebleu(hypothesis, reference):
     found = sentence_statistics([hypothesis], [reference], tokenize="13a", lowercase=False)
     expected = BLEU(force=True).corpus_score([hypothesis], [[reference]]).score
     assert float(bleu(found["BLEU"][0])) == pytest.approx(expected, abs=1e-9)

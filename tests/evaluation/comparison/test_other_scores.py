@@ -89,7 +89,7 @@ def test_scores_of_different_texts_are_not_compared(tmp_path, one, other, differ
         cli.run(["compare", *words])
 
 
-def test_external_scores_over_sentences_and_seeds(tmp_path, capsys):
+def test_external_scores_are_tested_over_sentences_and_seeds(tmp_path, capsys):
     generator = random.Random(5)
     sentences = [generator.gauss(0.8, 0.05) for _ in range(200)]
     files = {}

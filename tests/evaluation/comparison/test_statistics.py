@@ -1,4 +1,4 @@
-"""Intervals and Holm's correction against scipy, closed forms and simulation."""
+"""Intervals and Holm's correction agree with scipy, closed forms and simulation."""
 
 import math
 import operator
@@ -38,7 +38,7 @@ def test_two_systems_with_shared_seeds_are_compared_by_paired_t_as_in_scipy():
 
 
 def test_noise_is_the_residual_of_row_and_seed_means():
-    """If every row has every seed, there are (R-1)(S-1) degrees of freedom."""
+    """If all R rows have all S seeds, there are (R - 1)(S - 1) degrees of freedom."""
     y = np.array([[40.5, 39.8, 40.1], [38.9, 38.5, 38.4], [41.0, 40.1, 40.9], [40.2, 40.2, 39.6]])
     rest = y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean()
     error = math.sqrt(np.square(rest).sum() / 6 * 2 / 3)
@@ -53,14 +53,15 @@ def test_missing_seeds_are_compared_by_least_squares():
     baseline, other = {1: 10.0, 2: 20.0}, {1: 11.0, 2: 23.0}
     alone, elsewhere = {2: 25.0}, {3: 5.0}
     found = by_rows_and_seeds([baseline, other, alone, elsewhere])
-    # Seed 2 is 11 above seed 1, so the baseline has 9.5 and 20.5; `alone` is 4.5 above that.
+    # Seed 2 is on average 11 above seed 1, so least squares give the baseline 9.5 and 20.5. Of
+    # seed 2, `alone` has 25, which is 4.5 above 20.5.
     assert [one and one.value for one in found] == pytest.approx([2.0, 4.5, None])
     assert found[0].degrees == 1 and found[0].over_seeds
     assert found[1].interval is None and not found[1].over_seeds
     assert by_rows_and_seeds([{1: 3.0}, {1: 4.0}])[0].p is None, (
         "no degrees of freedom are left for the noise"
     )
-    # The noise is estimated from the others, as the baseline has one seed.
+    # A baseline with one seed gets no intervals: only the rows of other systems show the noise.
     found = by_rows_and_seeds([{2: 25.0}, baseline, other])
     assert [one.interval for one in found] == [None, None]
 
@@ -70,17 +71,17 @@ def test_equal_scores_by_seed_have_no_difference():
     assert [one.p for one in by_rows_and_seeds(rows)] == [1, 1]
 
 
-def test_holm_correction_of_four_tests():
-    # Sorted 0.01, 0.02, 0.03, 0.3 are multiplied by 4, 3, 2, 1 and made non-decreasing.
+def test_holm_correction_equals_a_hand_computation():
+    # The sorted values 0.01, 0.02, 0.03, 0.3 are multiplied by 4, 3, 2, 1 and made non-decreasing.
     assert holm([0.02, 0.3, 0.01, 0.03]) == pytest.approx([0.06, 0.3, 0.04, 0.06])
     assert holm([0.9, None, 0.6]) == [1.0, None, 1.0]
-    assert holm([0.02, None, 0.01]) == pytest.approx([0.02, None, 0.02]), "two tests, not three"
+    assert holm([0.02, None, 0.01]) == pytest.approx([0.02, None, 0.02]), "None counts as no test"
     assert holm([]) == [] and holm([None]) == [None]
 
 
 def test_scores_without_spread_have_no_interval():
     assert by_t(0.0, 0.0, 4, over_seeds=True).p == 1
-    # Two equal rounded numbers, or one sentence, have no visible error, but prove nothing.
+    # Equal rounded scores show no spread, but do not prove a difference.
     for found in (by_t(1.0, 0.0, 4, over_seeds=True), welch([3.0, 3.0], [2.0, 2.0])):
         assert found.p is None and found.interval is None and found.value
 
@@ -89,19 +90,19 @@ def test_equal_differences_of_rounded_scores_have_an_interval():
     rows = [{1: 2.312, 2: 2.298}, {1: 2.280, 2: 2.266}]
     assert by_rows_and_seeds(rows)[0].p is None
     (found,) = by_rows_and_seeds(rows, step=0.001)
-    # Student's t with one degree of freedom and the rounding error 0.001 / sqrt(12).
+    # Expected: Student's t with one degree of freedom and the rounding error 0.001 / sqrt(12).
     assert found.p == pytest.approx(2 * stats.t.sf(0.032 / (0.001 / math.sqrt(12)), 1))
     assert found.value == pytest.approx(-0.032)
 
 
-def test_one_seed_gives_the_standard_error_over_sentences():
+def test_with_one_seed_the_standard_error_is_that_over_sentences():
     rng = np.random.default_rng(1)
     scores = rng.normal(size=(2, 400, 1))
     resampled = resampled_scores(scores / 400, MEAN, resamples=4000, seed=1)
     values = scores.mean(axis=1)[:, 0]
     found = difference(values[:1], values[1:], (resampled[:, :1], resampled[:, 1:]))
     per_sentence = scores[1, :, 0] - scores[0, :, 0]
-    # Four times the relative standard error of a standard deviation over 4,000 draws.
+    # Tolerance: four times the relative standard error of a standard deviation over 4,000 draws.
     assert found.standard_error == pytest.approx(per_sentence.std() / 20, rel=0.045)
     assert not found.over_seeds and found.degrees is None
 

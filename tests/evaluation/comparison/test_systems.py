@@ -15,7 +15,7 @@ from diverse_mha.common.errors import UserError
 
 @pytest.fixture
 def folder(tmp_path):
-    """A corpus with its reference, and evaluated runs of three methods."""
+    """Folder of a corpus with its reference, and of evaluated runs of three methods."""
     generator = random.Random(1)
     reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(60)]
     (tmp_path / "data/raw").mkdir(parents=True)
@@ -86,7 +86,7 @@ def test_table_has_means_intervals_and_significance_tests(folder, capsys):
         assert "no change" in (folder / f"out.{ending}").read_text()
 
 
-def test_reference_is_that_of_the_evaluation(folder):
+def test_systems_are_scored_with_the_reference_of_their_evaluation(folder):
     given = (folder / "data/raw/test.en").rename(folder / "s.en")
     for file in folder.glob("runs/*/test.json"):
         more = {"raw_reference": str(given)}
@@ -97,7 +97,7 @@ def test_reference_is_that_of_the_evaluation(folder):
         compare(folder, *both(folder))
 
 
-def test_one_seed_is_marked_in_the_table(folder, capsys):
+def test_a_system_with_one_seed_is_marked_in_the_table(folder, capsys):
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2,))]
     good = compare(folder, *words)[1]["measures"]["BLEU"]
     assert not good["difference"]["over_seeds"] and good["difference"]["degrees"] is None
@@ -107,7 +107,7 @@ def test_one_seed_is_marked_in_the_table(folder, capsys):
 
 
 def test_seeds_are_resampled_independently(folder):
-    """If they shared draws, the difference of a method and its copy would have no error."""
+    """If seeds shared draws, the difference of a method and its copy would have no error."""
     for seed in (1, 2, 3):
         shutil.copytree(folder / f"runs/base.seed{seed}.ab", folder / f"runs/copy.seed{seed}.ab")
     words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "copy")]
@@ -138,8 +138,8 @@ def test_newest_result_of_the_best_checkpoint_is_used(folder, capsys):
             shutil.copy(other / f"test.{ending}", run / f"checkpoint_avg.test.{ending}")
     base, good = (Path(runs(folder, name, (1,))[0]) for name in ("base", "good"))
     best = compare(folder, "--baseline", base, "--system", good)
-    said = capsys.readouterr().err
-    assert "using checkpoint_best.test.json of checkpoint_avg.test.json, checkpoint_b" in said
+    message = capsys.readouterr().err
+    assert "using checkpoint_best.test.json of checkpoint_avg.test.json, checkpoint_b" in message
     files = [f"--{side}={x}/checkpoint_best.test.json" for side, x in
              (("baseline", base), ("system", good))]  # fmt: skip
     assert compare(folder, *files)[1]["measures"] == best[1]["measures"]
@@ -203,27 +203,29 @@ def change(folder, method, **settings):
     ("name", "base", "good"),
     [("beam", 5, 1), ("lenpen", 1.0, 3.0), ("generate_options", [], ["--sampling"])],
 )
-def test_other_search_options_need_despite_search(folder, capsys, name, base, good):
+def test_different_search_options_need_despite_search(folder, capsys, name, base, good):
     change(folder, "base", **{name: base})
     change(folder, "good", **{name: good})
-    said = f"has {name} {good}, but {runs(folder, 'base')[0]} has {base}"
-    with pytest.raises(UserError, match=re.escape(f"{said}; evaluate with one search, or add")):
+    message = f"has {name} {good}, but {runs(folder, 'base')[0]} has {base}"
+    with pytest.raises(UserError, match=re.escape(f"{message}; evaluate with one search, or add")):
         compare(folder, *both(folder))
     compare(folder, *both(folder), "--despite-search")
-    assert f"Search options differ: {runs(folder, 'good')[0]}: {said}." in capsys.readouterr().out
+    assert (
+        f"Search options differ: {runs(folder, 'good')[0]}: {message}." in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"target_lang": "en", "moses_language": "de"}, "has moses_language de, but .* has en;"),
         ({"source_sha256": "b" * 64}, "has another source text than .*base.seed1.ab; name"),
     ],
 )
-def test_other_scorers_and_texts_are_refused(folder, settings, said):
+def test_results_with_another_scorer_or_source_text_are_refused(folder, settings, message):
     change(folder, "base", source_sha256="a" * 64, moses_language="en")
     change(folder, "good", **settings)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         compare(folder, *both(folder), "--despite-search")
 
 
