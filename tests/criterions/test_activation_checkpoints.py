@@ -1,4 +1,4 @@
-"""Activation checkpointing recomputes the same dropped heads and head states."""
+"""Activation checkpointing keeps gradients: the same heads are dropped when it recomputes."""
 
 import pytest
 import torch

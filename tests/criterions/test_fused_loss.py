@@ -1,4 +1,4 @@
-"""The fused token loss against that of fairseq."""
+"""The fused token loss equals that of fairseq."""
 
 import functools
 
@@ -40,7 +40,7 @@ def stock(features, weight, target, epsilon):
 
 @pytest.mark.parametrize("block", [1, 4, 256])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_loss_and_gradients_equal_fairseqs(epsilon, block, loss_of, monkeypatch):
+def test_loss_and_gradients_equal_those_of_fairseq(epsilon, block, loss_of, monkeypatch):
     monkeypatch.setattr(fused_loss, "BLOCK_ROWS", block)
     monkeypatch.setattr(fused_loss, "BLOCK_SIZE", 11 * block)
     features, weight, target = inputs()
@@ -101,7 +101,7 @@ def test_half_precision_is_near_float32(dtype, loss_of):
 
 
 def test_float16_gradients_are_accurate_for_a_vocabulary_beyond_its_range(loss_of):
-    """The sum of a uniform distribution before normalisation is the vocabulary size."""
+    """Before normalisation, a uniform distribution adds up to the vocabulary size of 80,000."""
     features, weight, target = inputs(words=80_000)
     found = []
     for dtype in (torch.float64, torch.float16):
@@ -114,7 +114,7 @@ def test_float16_gradients_are_accurate_for_a_vocabulary_beyond_its_range(loss_o
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_sums_a_large_batch_as_accurately_as_fairseq(dtype):
-    """Half of the targets are one word: its gradient is a sum that must not lose small summands."""
+    """Half of the targets are one word, whose gradient is a sum of many small values."""
     features, weight, target = inputs(rows=(128, 256), width=32, words=300)
     target[:, ::2] = 5
     weight = weight.detach() * 32**-0.5

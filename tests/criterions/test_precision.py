@@ -28,7 +28,7 @@ def test_terms_are_float32_and_near_those_of_a_float32_model(family, dtype, meth
     assert len(names) == 7
     for name in names:
         assert log[name].dtype == torch.float32
-        # bfloat16 activations have two digits.
+        # bfloat16 activations have two significant digits.
         torch.testing.assert_close(log[name], expected[name].float(), rtol=0.05, atol=1e-3)
     assert loss.dtype == torch.float32
     for parameter in model.parameters():

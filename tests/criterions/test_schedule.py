@@ -40,7 +40,7 @@ def test_terms_are_weighted_by_the_factor(num_updates, factor):
     part, log = loss_and_log(model, num_updates, **HSIC, **TRAPEZOID)
     torch.testing.assert_close(part - plain, factor * (full - plain), rtol=1e-6, atol=0)
     assert log["term/hsic"] == everything["term/hsic"]  # the term is logged without the factor
-    # It is logged in bits, as the loss is.
+    # The loss of the terms is logged in bits, as the token loss is.
     bits = float(part - plain) / torch.log(torch.tensor(2.0)).item()
     assert log["term/diversity_loss"] == pytest.approx(bits, rel=1e-6)
 
@@ -69,7 +69,7 @@ def test_validation_always_logs_terms():
 
 
 def test_the_schedule_works_with_fairseqs_own_task():
-    """The update number is that of the stock task's training step."""
+    """The schedule uses the update number that the stock task gets for a training step."""
     model, batch = build_ours(), toy_batch()
     task = SimpleNamespace()
     optimizer = SimpleNamespace(backward=lambda loss: loss.backward())

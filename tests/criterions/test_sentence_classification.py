@@ -27,7 +27,7 @@ def reduced(logs) -> dict:
     return meters.get_smoothed_values()
 
 
-def test_loss_and_accuracy_equal_a_loop():
+def test_loss_and_accuracy_equal_a_reference_in_a_loop():
     model, criterion = build_classifier(), build()
     model.eval()
     criterion.eval()
@@ -69,7 +69,7 @@ def test_accuracy_is_over_the_examples_of_all_workers():
     assert reduced(logs)["accuracy"] == pytest.approx(expected, abs=0.01)
 
 
-def test_batches_of_a_validation_are_weighted_by_their_examples():
+def test_validation_batches_are_weighted_by_their_number_of_examples():
     """In group length_1, 1 of 1 correct in the first batch and 0 of 3 in the second give 25 %."""
     logs = [
         {"loss": 2.0, "sample_size": 4, "correct": 4, "correct/length_1": 1, "total/length_1": 1},

@@ -96,7 +96,10 @@ def run(criterion, model, batch, **given):
 
 
 def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Return values and loss from the slow references: means over layers, sums over components."""
+    """Return each term's value and loss, computed by the slow references.
+
+    Values are averaged over layers and summed over components.
+    """
 
     def mask(s, state):
         return getattr(s, MASKS[state] + "_padding_mask")
@@ -122,7 +125,10 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
         )
 
     def srip(s):
-        """Spectral norm of V^T V - I at each position, by eigenvalues."""
+        """Return the spectral norm of V^T V - I, averaged over positions.
+
+        At each position, the columns of V are the values of the heads.
+        """
         rows = reference_diversity.real_rows(s.values, s.key_padding_mask)
         rows = torch.stack(rows, dim=1)  # (N, H, D)
         gap = rows @ rows.transpose(1, 2) - torch.eye(rows.size(1))
@@ -155,7 +161,7 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
 
 
 def in_batch(of_layer, method, head_states, options, size):
-    """Return the logged value and its share of the mean loss, by component."""
+    """Return the value that a term logs, and what the term adds to the mean loss."""
     weight = float(options.get(f"{method}_weight", 1.0))
     on = options.get(f"{method}_on", ",".join(COMPONENTS)).split(",")
     value = loss = 0.0
@@ -175,7 +181,7 @@ def in_batch(of_layer, method, head_states, options, size):
 
 @pytest.mark.parametrize("case", OPTIONS)
 @pytest.mark.parametrize("name", CASES)
-def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_terms(name, case):
+def test_loss_and_gradients_are_the_token_loss_plus_the_weighted_reference_terms(name, case):
     options, (build, make_batch) = OPTIONS[case], CASES[name]
     if "adaptive" in name or name == "cross_entropy":  # a language model has one component
         options = {k: "decoder" if k.endswith("_on") else v for k, v in options.items()}
@@ -193,7 +199,7 @@ def test_loss_and_gradients_are_the_token_loss_plus_weight_times_the_literal_ter
     added = {f"{prefix}/{name}" for prefix in ("term", "term_size") for name in names}
     assert log.keys() - plain_log.keys() == added
     for key, (value, _) in values.items():
-        # fairseq computes softmax and layer norms in float32
+        # The tolerance is 1e-6: fairseq computes softmax and layer norms in float32.
         assert not log[f"term/{key}"].requires_grad, "logged values have no graph"
         assert float(log[f"term/{key}"]) == pytest.approx(size * float(value), rel=1e-6), key
     torch.testing.assert_close(loss, expected.detach(), rtol=1e-6, atol=0)
@@ -237,7 +243,7 @@ def test_every_term_is_logged_without_rounding_to_zero():
     for name in ("disagreement_output", "hsic", "orthogonality", "orthogonality_cosine"):
         mean = sum(float(log["term/" + name]) for log in logs) / sizes
         assert mean != 0 and float(logged[name]) == pytest.approx(mean, rel=1e-5)
-    with metrics.aggregate(new_root=True) as in_turn:  # as in the updates of an epoch
+    with metrics.aggregate(new_root=True) as in_turn:  # one log at a time, as in training
         for log in logs:
             type(everything).reduce_metrics([log])
     shown = in_turn.get_smoothed_values()
@@ -257,7 +263,7 @@ def test_only_states_of_active_terms_are_requested():
 
 
 def test_states_are_requested_only_from_components_of_a_term():
-    """Attention that returns weights is slower."""
+    """Attention is slower if it returns weights, so only components that need them do."""
     term = criterion(disagreement="position", disagreement_on="encoder", hsic_weight=1e-7)
     expected = {"encoder": ("weights", "outputs"), "cross": ("outputs",), "decoder": ("outputs",)}
     asked = term.diversity.wanted_of(build_ours().heads)
@@ -301,7 +307,7 @@ def test_an_adaptive_softmax_needs_the_adaptive_loss(options):
 
 @pytest.mark.parametrize("option", ["disagreement", "hsic_weight", "orthogonality_weight"])
 def test_a_model_with_one_head_is_refused(option):
-    """One head in any component of the term is refused. Without terms it is allowed."""
+    """A term refuses one head in its components; without terms, one head is allowed."""
     value = "output" if option == "disagreement" else "1.0"
     one = build_ours(decoder_attention_heads=1)
     message = f"--{option.replace('_', '-')}: heads are .* cross .* --decoder-attention-heads 2 or"
@@ -325,12 +331,10 @@ def test_weights_may_be_numbers_or_text():
         "disagreement_weight": 1,
     }  # the options' default values
     config = merge_with_parent(DiversityConfig(), OmegaConf.create(off))
-    assert not DiversityTerms.from_config(config).terms, (
-        "defaults are not reported as without effect"
-    )
+    assert not DiversityTerms.from_config(config).terms, "default values are accepted without terms"
     given = {**OUTPUT, "disagreement_weight": "0"}
     (term,) = DiversityTerms.from_config(DiversityConfig(**given)).terms
-    assert term.weight == 0, "disagreement is logged"
+    assert term.weight == 0, "a term of weight 0 is kept, to be logged"
 
 
 OUTPUT = {"disagreement": "output"}

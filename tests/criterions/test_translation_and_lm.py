@@ -15,7 +15,7 @@ ours = partial(criterion, label_smoothing=0.0, token_loss="auto")  # the options
 @pytest.mark.parametrize("sentence_avg", [False, True])
 @pytest.mark.parametrize("accuracy", [False, True])
 @pytest.mark.parametrize("weight", [None, 0.0], ids=["off", "weight-0"])
-def test_without_terms_the_loss_is_fairseqs(weight, accuracy, sentence_avg):
+def test_without_terms_the_loss_equals_that_of_fairseq(weight, accuracy, sentence_avg):
     model, batch = build_ours(), toy_batch()
     extra = {"token_loss": "stock"}  # the fused loss differs by rounding
     if weight is not None:
@@ -32,7 +32,7 @@ def test_without_terms_the_loss_is_fairseqs(weight, accuracy, sentence_avg):
 @pytest.mark.parametrize("how", ["stock", "auto"])
 @pytest.mark.parametrize("prefix", [1, 3, 6])
 def test_tokens_of_an_ignored_prefix_do_not_count(prefix, how):
-    """They count in fairseq, which divides the loss by the number of all tokens."""
+    """In fairseq, tokens of the prefix count in the number by which the loss is divided."""
     model, batch = build_ours(), toy_batch(target_lengths=(4, 6, 2))
     tokens = [max(length - prefix, 0) for length in (4, 6, 2)]
     loss, size, log, _ = run(ours(ignore_prefix_size=prefix, token_loss=how), model, batch)

@@ -32,7 +32,7 @@ class Clone:
 
     @classmethod
     def make(cls, folder: Path, archives: Path) -> "Clone":
-        """Clone into a folder, and link the published files or their stand-ins as ``archives``."""
+        """Clone into ``folder``; link ``archives``, a folder of published files or stand-ins."""
         subprocess.run(["git", "clone", "-q", "--shared", ROOT, folder], check=True)
         changed = subprocess.run(
             ["git", "diff", "--binary", "HEAD"], cwd=ROOT, capture_output=True, check=True
@@ -50,7 +50,7 @@ class Clone:
         if ASSIGNMENT.fullmatch(text):
             self.assigned += text + "\n"
             return 0, ""
-        # Forked commands need not import torch and fairseq.
+        # Commands run on the warm server, so they need not import torch and fairseq again.
         python = warm.server()
         environment = {**os.environ, **table.VARIABLES, **SETTINGS, **python.variables}
         environment["PATH"] = f"{python.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -80,10 +80,10 @@ class Clone:
     def complaint(self, command: Command) -> str | None:
         """Run a documented command; return a description of its failure, or None."""
         text = table.runnable(command.page, command.text)
-        code, said = self.run(text)
-        if not code and "Traceback (most recent call last)" not in said:
+        code, output = self.run(text)
+        if not code and "Traceback (most recent call last)" not in output:
             return None
-        last = "\n".join(f"    {line}" for line in said.splitlines()[-12:])
+        last = "\n".join(f"    {line}" for line in output.splitlines()[-12:])
         return f"{command.place}: {command.text}\n  run as: {text}\n  exit code {code}:\n{last}"
 
 
@@ -128,7 +128,7 @@ class World:
                     : last + 1
                 ]:
                     for text in () if stamp.exists() else commands:
-                        code, said = world.run(table.runnable("", text))
-                        assert code == 0, f"{text}\n{said[-3000:]}"
+                        code, output = world.run(table.runnable("", text))
+                        assert code == 0, f"{text}\n{output[-3000:]}"
                     stamp.touch()
         return world.folder / name

@@ -16,7 +16,7 @@ def world(tmp_path_factory) -> World:
 
 @pytest.fixture(scope="session")
 def published(tmp_path_factory) -> Path:
-    """The folder of all published runs."""
+    """Folder into which all published runs are unpacked."""
     folder = tmp_path_factory.mktemp("published")
     archive.unpack(folder)
     return folder

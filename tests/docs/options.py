@@ -14,7 +14,7 @@ _CALL = re.compile(r"(?:\bdiverse-mha |\bscripts/)([\w-]+)([^`|;&>#]*)")
 
 
 def unknown(text: str) -> Iterator[str]:
-    """Yield ``COMMAND: --option`` for each option in a text that its command lacks."""
+    """Yield ``COMMAND: --option`` for options in a text that do not exist in their command."""
     for name, words in _CALL.findall(text.replace("\\\n", " ")):
         name = name.removesuffix(".sh")
         if name in cli.COMMANDS and not (name == "train" and "--config" not in words):
@@ -23,7 +23,7 @@ def unknown(text: str) -> Iterator[str]:
 
 @functools.cache
 def known(name: str) -> frozenset[str]:
-    """Return the options in a command's help, and fairseq's if the command passes them on."""
+    """Return the options in a command's help, with those of fairseq if the command has them."""
     help_text = io.StringIO()
     with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
         cli.run([name, "--help"])

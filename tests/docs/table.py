@@ -1,4 +1,4 @@
-"""The changes that tests make to documented commands before they run them.
+"""Changes that tests make to documented commands before running them.
 
 ``PLACEHOLDERS`` replaces words that a reader fills in. ``SHORTER`` reduces trainings of hours to
 three updates. ``GIVEN`` lists the data and models of other pages that a page requires.

@@ -62,9 +62,9 @@ EVERY_PAGE = ["README.md", "CONTRIBUTING.md"] + [
 
 @pytest.mark.parametrize("page", sorted(EVERY_PAGE))
 def test_every_option_on_a_page_exists_in_its_command(page):
-    said = [(f"{page}:{one.line}", one.text) for one in commands(page)]
-    said += [(page, span) for span in spans(page)]
-    found = [f"{place}: {option}" for place, text in said for option in unknown(text)]
+    texts = [(f"{page}:{one.line}", one.text) for one in commands(page)]
+    texts += [(page, span) for span in spans(page)]
+    found = [f"{place}: {option}" for place, text in texts for option in unknown(text)]
     assert not found
 
 

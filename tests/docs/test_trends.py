@@ -1,4 +1,4 @@
-"""Slopes by number of heads and parabolas of held CKA against scipy, numpy and hand-made cases."""
+"""Slopes by number of heads and parabolas of held CKA agree with scipy, numpy and small cases."""
 
 import math
 

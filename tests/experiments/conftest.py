@@ -23,7 +23,10 @@ class Ended:
 
 
 class Stand:
-    """Stand-in for the commands: a run writes a log and a score."""
+    """Stand-in for the commands: a run writes a log and a score.
+
+    A run fails if its folder's name contains ``failing``.
+    """
 
     def __init__(self, failing="no such name"):
         self.started, self.failing = [], failing
@@ -55,7 +58,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def runs(place):
-    """Four runs, whose training data exists."""
+    """Four runs. Their training data exists."""
     methods = ("baseline", "drophead", "hsic", "orthogonality")
     found = [plan(Experiment("ptb", method=method), "smoke") for method in methods]
     data = found[0].data(place)

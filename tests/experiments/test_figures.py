@@ -16,7 +16,7 @@ DRAWN = {(t.paper, t.name): t for items in PAPERS.values() for t in items.values
 
 
 def model(name, seed, layers=2, heads=4):
-    """Return an entry of a model in the output of ``diverse-mha analyze``."""
+    """Return made-up results of a model, in the form that ``diverse-mha analyze`` writes."""
     random = np.random.default_rng(seed)
 
     def layer():
@@ -85,7 +85,7 @@ def test_a_figure_is_drawn_and_its_points_are_written(key, tmp_path):
             assert min(picture.size) > 200
         assert path.stat().st_size < 100_000
         drawing = path.with_suffix(".svg").read_text()
-        # Labels are drawn as paths. Comments have their text.
+        # Labels are drawn as paths; SVG comments have the text of the labels.
         assert drawing.startswith("<?xml") and "<!-- " in drawing
         assert "made up" in drawing, "the caption is drawn"
         points = [*csv.reader(io.StringIO(path.with_suffix(".points.csv").read_text()))]

@@ -24,7 +24,7 @@ def test_two_tasks_run_at_a_time_in_order(tmp_path):
         yield command
         assert command.code == 0
 
-    # The first two wait for each other. The third starts when one of them has ended.
+    # Tasks a and b wait for each other, so both must run. Task c starts when one of them has ended.
     pairs = (("a", "b"), ("b", "a"), ("c", "a"))
     side_by_side((meet(*pair) for pair in pairs), 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "log"]
@@ -70,11 +70,11 @@ def test_other_runs_go_on_after_a_failure_and_finished_runs_are_not_repeated(pla
     start = Stand(failing="drophead")
     found = Runner(place, jobs=2, start=start).run_all(runs)
     assert set(found) == {runs[0], runs[2], runs[3]}
-    said = capfd.readouterr().out.splitlines()
-    assert len(said) == 8 and all(line.startswith("[") for line in said)
-    assert f"[2/4] {runs[1].name}: FAILED: run ended with exit code 1: why" in said
-    assert f"[3/4] {runs[2].name}: started; log: {runs[2].folder(place.out)}/log.txt" in said
-    assert any(line.startswith(f"[3/4] {runs[2].name}: test perplexity 12.50") for line in said)
+    printed = capfd.readouterr().out.splitlines()
+    assert len(printed) == 8 and all(line.startswith("[") for line in printed)
+    assert f"[2/4] {runs[1].name}: FAILED: run ended with exit code 1: why" in printed
+    assert f"[3/4] {runs[2].name}: started; log: {runs[2].folder(place.out)}/log.txt" in printed
+    assert any(line.startswith(f"[3/4] {runs[2].name}: test perplexity 12.50") for line in printed)
     again = Runner(place, jobs=2, start=start).run_all(runs)
     assert again == found
     assert sum("(already done)" in line for line in capfd.readouterr().out.splitlines()) == 3

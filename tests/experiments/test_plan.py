@@ -18,15 +18,15 @@ def test_tables_share_runs_of_the_same_experiment():
     first, second = runs("li2018", "1"), runs("li2018", "2")
     assert len(first) == 7 and len(second) == 5
     assert len(set(first) & set(second)) == 2, (
-        "the baseline, and output disagreement in the encoder"
+        "both have the baseline and output disagreement in the encoder"
     )
     assert set(runs("li2018", "4")) <= set(first) and set(runs("li2018", "5")) <= set(first)
-    # Aggregation of Table 5 is the row "1+2" of Table 4.
+    # The row of Table 5 with aggregation is the experiment of row "1+2" in Table 4.
     assert set(runs("li2021", "4")) & set(runs("li2021", "5", "smoke"))
-    # At the small scale, one corpus replaces two corpora of the papers, in either direction.
+    # At the small scale, Multi30k replaces both corpora; for wmt14_en_de it is reversed.
     into = plan(Experiment("wmt14_en_de"), "small")
     assert into == plan(Experiment("iwslt17_de_en", reverse=True), "small")
-    # Size base has this embedding dimension and number of heads.
+    # Size base has embedding dimension 512 and 8 heads.
     base = plan(Experiment("iwslt17_de_en"), "paper")
     assert plan(Experiment("iwslt17_de_en", width=512, heads=8), "paper") == base
 
@@ -42,11 +42,11 @@ def test_an_experiment_in_bfloat16_is_a_separate_run():
     assert lookup(plain.composed, "common.bf16") is None
     assert lookup(brief.composed, "common.bf16") is True
     (full, *_) = runs("study", "translation-small", "small", bf16=False)
-    assert lookup(full.composed, "common.bf16") is False, "the recipe says true"
+    assert lookup(full.composed, "common.bf16") is False, "the choice overrides the recipe"
     assert plain != brief and plain.key != brief.key
     for bf16 in (True, False):
         run, *_ = runs("li2018", "1", "paper", bf16=bf16)
-        assert lookup(run.composed, "common.fp16") is False, "replaces the recipe's float16"
+        assert lookup(run.composed, "common.fp16") is False, "bf16 replaces the recipe's fp16"
         assert bool(lookup(run.composed, "common.bf16")) is bf16
 
 
@@ -55,7 +55,7 @@ def test_different_rows_are_different_runs():
         assert len(runs(paper, table)) == count
 
 
-def test_a_run_name_has_its_choices_and_its_key_changes_with_any_setting():
+def test_a_run_name_contains_the_choices_and_a_key_of_all_settings():
     experiment = Experiment("wmt17_zh_en", method="disagreement_output")
     run = plan(experiment, "small")
     assert run.name == f"multi30k_small.de-en.disagreement_output.seed1.{run.key}"
@@ -72,12 +72,12 @@ def test_a_run_name_has_its_choices_and_its_key_changes_with_any_setting():
     assert len({other.key for other in [run, *others]}) == len(others) + 1
 
 
-def test_the_paper_scale_is_evaluated_as_in_its_recipe():
+def test_paper_scale_runs_are_evaluated_with_the_settings_of_their_recipe():
     run = plan(Experiment("wmt14_en_de_google", method="coda"), "paper")
     words = ("--beam", "4", "--lenpen", "0.6", "--compound-split")
     assert (run.pipeline.options, run.pipeline.average) == (words, 10)
     assert (run.corpus, run.languages) == ("wmt14-en-de-google", ("en", "de"))
-    # Published runs have these keys.
+    # Keys of published runs must not change.
     assert run.key == "6fef1669"
     logic = plan(Experiment("logic"), "small")
     assert logic.key == "e5001eab" and logic.corpus == "logic"
@@ -105,7 +105,9 @@ def test_settings_of_an_experiment_are_in_its_composed_recipe():
     }
     assert {name: lookup(run.composed, name) for name in settings} == settings
     run = plan(Experiment("iwslt17_de_en", width=128, heads=4), "small")
-    assert lookup(run.composed, "model.decoder_embed_dim") == 32, "a quarter of the paper's"
+    assert lookup(run.composed, "model.decoder_embed_dim") == 32, (
+        "small models have a quarter of it"
+    )
     assert lookup(run.composed, "model.decoder_ffn_embed_dim") == 64
 
 

@@ -64,8 +64,8 @@ def test_notes_say_how_far_numbers_can_be_compared(layout):
     for text in (to_text(layout), to_markdown(layout), to_latex(layout, "tab:t")):
         assert "mean nothing" in text
     assert SMOKE not in lay_out(TABLE, FILLED, Choices("paper")).notes
-    for bf16, said in ((True, "in bfloat16"), (False, "in float32,")):
-        assert said in " ".join(lay_out(TABLE, FILLED, Choices("paper", bf16=bf16)).notes)
+    for bf16, note in ((True, "in bfloat16"), (False, "in float32,")):
+        assert note in " ".join(lay_out(TABLE, FILLED, Choices("paper", bf16=bf16)).notes)
     trial = lay_out(TABLE, FILLED, Choices("paper", updates=2000))
     assert trial.notes[0].endswith("after 2,000 updates.")
     assert "not with the paper's" in " ".join(lay_out(TABLE, FILLED, Choices("small")).notes)

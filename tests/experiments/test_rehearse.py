@@ -41,7 +41,7 @@ def test_the_published_rehearsal_covers_every_model_of_the_tables():
     for row in rows:
         assert 1 <= int(row["runs"]) <= len(known[tuple(row.values())[:4]])
         assert row["failure"] == "" and float(row["seconds"]) > 0 and float(row["peak GiB"]) > 0
-        # With 8 heads the paper's number does not follow from its equations (tables/li2021.toml).
+        # For big_8_heads, the paper's number contradicts the paper's equations (li2021.toml).
         if (paper := row["paper's parameters"]) and row["size"] != "big_8_heads":
             assert int(row["parameters"]) == pytest.approx(float(paper), rel=0.01)
 

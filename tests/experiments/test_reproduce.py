@@ -65,17 +65,17 @@ def test_commands_without_gpus_have_cpu_options(scale, capsys, monkeypatch):
     assert not any("--processes" in line for line in out)
 
 
-def test_commands_for_zheng_et_al_average_and_split_compounds(capsys, monkeypatch):
+def test_commands_for_zheng_et_al_average_checkpoints_and_split_compounds(capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     reproduce("zheng2021", "2", "--scale", "paper", "--dry-run")
     lines = capsys.readouterr().out.splitlines()
     runs = [shlex.split(line)[2:] for line in lines if "scripts/run.sh" in line]
-    assert runs[0][:3] == ["wmt14_en_de_google", "--processes", "4"], "4 divides the batch"
-    assert runs[1][:3] == ["iwslt14_de_en", "--processes", "2"], "an update has two batches"
-    told = [values(words) for words in runs]
-    averages = [one for one in told if (one["average"], one["average_by"]) == (10, "update")]
-    assert len(told) == 4 and len(averages) == 2
-    assert all("--compound-split" in one["options"] for one in told)
+    assert runs[0][:3] == ["wmt14_en_de_google", "--processes", "4"], "all GPUs are used"
+    assert runs[1][:3] == ["iwslt14_de_en", "--processes", "2"], "one process per batch"
+    run_values = [values(words) for words in runs]
+    averages = [one for one in run_values if (one["average"], one["average_by"]) == (10, "update")]
+    assert len(run_values) == 4 and len(averages) == 2
+    assert all("--compound-split" in one["options"] for one in run_values)
     assert all(one["data"] == "data/wmt14-en-de-google/bin" for one in averages)
     assert all(Path(one["model"]).name == "averaged.pt" for one in averages)
 
@@ -87,7 +87,7 @@ def test_bleu_with_split_compounds_is_preferred():
     assert summary({"scores": {"test": test}}).startswith("BLEU 27.40")
 
 
-def test_dry_run_has_the_analyses_that_cells_need(capsys):
+def test_dry_run_prints_the_analyses_that_cells_need(capsys):
     reproduce("yun2021", "2", "--scale", "small", "--dry-run", "--rows", "enc-self")
     lines = [line for line in capsys.readouterr().out.splitlines() if "cli analyze" in line]
     assert len(lines) == 5 and all("--against runs/reproduce/small/runs/" in x for x in lines)

@@ -57,13 +57,13 @@ def test_collect_trains_nothing(place, runs, start, capsys):
     assert "1 of 4 runs are finished" in capsys.readouterr().out
 
 
-def test_collect_uses_existing_measurements_and_makes_none(place, runs, start):
+def test_collect_uses_existing_measurements_and_makes_no_new_measurements(place, runs, start):
     needs = [Need(run, {"measures": "jsd"}) for run in runs[:2]]
     there, checkpoint = needs[0].file(place), runs[0].model(place)
     there.parent.mkdir(parents=True)
     there.write_text("{}")
     checkpoint.touch()
-    os.utime(checkpoint, (there.stat().st_mtime + 60,) * 2)  # cp -r may change the order of times
+    os.utime(checkpoint, (there.stat().st_mtime + 60,) * 2)  # as after cp -r
     runner = Runner(place, collect=True, start=start)
     runner.measure(needs)
     assert start.names == [] and [runner.heads(need) for need in needs] == [{}, None]

@@ -23,8 +23,8 @@ def test_missing_runs_are_submitted_and_finished_ones_collected(place, runs, sta
 
     found, queued = again()
     assert list(found) == runs[:1] and queued == 3 and given == [runs[1:]]
-    said = capsys.readouterr().out
-    assert f"[2/4] {runs[1].name}: submitted, job 71_0; log: " in said
+    message = capsys.readouterr().out
+    assert f"[2/4] {runs[1].name}: submitted, job 71_0; log: " in message
     states |= {"71_0": "RUNNING", "71_2": "PENDING"}  # 71_1 was cancelled
     found, queued = again()
     assert list(found) == runs[:1] and queued == 3 and given[1:] == [[runs[2]]]
@@ -37,15 +37,15 @@ def test_missing_runs_are_submitted_and_finished_ones_collected(place, runs, sta
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("partition", "--slurm partition: write options as partition=gpu,time=2-00:00:00"),
         ("partition=gpu", "--slurm partition=gpu: has no time limit; add one, as in time=2-"),
     ],
 )
-def test_wrong_options_are_refused(options, said, tmp_path):
+def test_wrong_options_are_refused(options, message, tmp_path):
     words = ["reproduce", "yun2021", "7", "--scale", "smoke", "--slurm", options]
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         cli.run([*words, "--out", str(tmp_path / "out")])
     assert read_options("gpus_per_node=8,time=2-00:00:00") == {
         "gpus_per_node": 8,

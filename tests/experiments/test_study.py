@@ -30,7 +30,7 @@ def rows():
 
 @pytest.fixture
 def found(rows, place):
-    """Results of three rows with three, two and one seeds; the fourth row has none."""
+    """Results of three rows with three, two and one seeds; the fourth row has no results."""
     generator = random.Random(1)
     reference = [" ".join(f"w{generator.randrange(40)}" for _ in range(9)) for _ in range(60)]
     results = {}
@@ -101,7 +101,7 @@ def test_every_row_is_tested_with_its_finished_seeds(rows, place, found):
     seed = "compared with seed 3 of the baseline, not with its mean"
     assert lines["CODA"][9:] == ("-0.090", "", "", "-0.100", ""), seed
     main = lay_out(TABLE, filled(rows), Choices("small"))
-    assert SMALL not in main.notes, "the paper has no numbers"
+    assert SMALL not in main.notes, "a study has no published numbers to compare with"
     assert not any("paper" in heading or "ours" in heading for heading in main.headings)
     assert SMOKE in to_text(layout) and "stopped after 50 updates" in to_text(layout)
 
@@ -112,7 +112,7 @@ def test_nothing_is_tested_without_the_baseline(rows, place, found):
     assert study.compared(finished, others, place) == []
 
 
-def test_bleu_that_differs_from_the_baseline_is_marked(rows, place, found):
+def test_bleu_that_differs_significantly_from_the_baseline_is_marked(rows, place, found):
     columns = ("BLEU", "parameters")
     cells = [
         tuple(replace(c, measure=m) for c, m in zip(r.cells, ("bleu", "parameters"), strict=False))

@@ -15,7 +15,7 @@ from experiments.scales import CORPORA
 
 TABLES = [item for items in PAPERS.values() for item in items.values()]
 
-# Paper, table and row: values typed from the papers independently.
+# For a paper, table and row: values typed from the papers, independently of the tables in code.
 SAMPLES = {
     ("li2018", "table-1", "sub+pos"): [1.11, 24.38],
     ("li2018", "table-1", "sub+pos+out"): [1.05, 24.60],

@@ -17,7 +17,7 @@ from tests.integration.conftest import run
 
 TABLE = ["reproduce", "study", "ptb", "--scale", "smoke", "--updates", "4"]
 SWEEPS = ["--tune", "lr=0.001,0.002", "--tune", "dropout=0.1,0.2"]
-#: Part of a run's name, and the validation loss of such runs.
+#: For a part of a run's name, the validation loss of runs whose name contains it.
 LOSS = {
     "hsic_weight": 1.0,
     "lr=0.001": 3.0,
@@ -30,7 +30,7 @@ LOSS = {
 
 @pytest.fixture
 def started(monkeypatch):
-    """Replace trainings by a stand-in that writes a log with a loss; return their names."""
+    """Replace trainings by a stand-in that writes a log with a loss; return the list of names."""
     names = []
 
     def start(step, log, jobs):
@@ -68,10 +68,10 @@ def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
     rows = json.loads(file.read_text())["rows"]
     assert rows["baseline"] == {"optimization.lr": [0.001], "model.dropout": 0.2}
     assert rows["hsic"] == {"optimization.lr": [0.002], "model.dropout": 0.1}, (
-        "the best of this row"
+        "each row has its own best settings"
     )
-    said = capsys.readouterr().out
-    assert "baseline  lr=0.001, dropout=0.2      2.8000  chosen" in said
+    printed = capsys.readouterr().out
+    assert "baseline  lr=0.001, dropout=0.2      2.8000  chosen" in printed
     table = file.with_suffix(".csv").read_text().splitlines()
     assert table[0] == "row,settings,validation,choice" and len(table) == 9
     assert cli.run(words) == 0 and len(started) == 8, "nothing is trained again"
@@ -80,8 +80,8 @@ def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
             cli.run([*TABLE, *others, "--out", str(tmp_path)])
     dry = [*TABLE, "--rows", "hsic", "--tuned", str(file), "--dry-run", "--out", str(tmp_path)]
     assert cli.run(dry) == 0
-    said = capsys.readouterr().out
-    assert "optimization.lr=[0.002]" in said and "++model.dropout=0.1" in said
+    printed = capsys.readouterr().out
+    assert "optimization.lr=[0.002]" in printed and "++model.dropout=0.1" in printed
 
 
 @pytest.mark.parametrize(
