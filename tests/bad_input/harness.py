@@ -17,7 +17,7 @@ class Row(NamedTuple):
     """A command with wrong input.
 
     Attributes:
-        name: What is wrong, in a few words. The test's id.
+        name: What is wrong, in a few words; also the id of the test.
         command: The command line. It runs in the folder of ``conftest.world``.
         culprit: Part of the message: the wrong file or option and its value.
         cure: Part of the message: what to do.
@@ -83,10 +83,10 @@ def tree(folder: Path) -> dict[str, tuple]:
 def check(row: Row, world: Path, monkeypatch, capsys) -> None:
     """Assert that the command fails in one line with culprit and cure, and changes no file."""
     before = tree(world)
-    code, said = run_to_exit(row.command, monkeypatch, capsys)
-    lines = [line for line in said.splitlines() if line.strip()]
+    code, printed = run_to_exit(row.command, monkeypatch, capsys)
+    lines = [line for line in printed.splitlines() if line.strip()]
     assert code not in (0, None)
-    assert len(lines) == 1, said
+    assert len(lines) == 1, printed
     assert lines[0].startswith("error: ")
     assert row.culprit in lines[0], lines[0]
     assert row.cure in lines[0], lines[0]

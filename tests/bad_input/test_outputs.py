@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 THERE = "give another name, or --force"
 READ = "give another name"
-#: A command line of each command; OUT is its output.
+#: For each command, a command line in which OUT is the output.
 COMMANDS = {
     "average": "average best.pt --output OUT.pt",
     "prune": "prune best.pt bin --heads 1 --cpu --output OUT.pt",
@@ -30,7 +30,7 @@ COMMANDS = {
 
 @pytest.fixture
 def foreign(world):
-    """Add output files that no command wrote; return the current folder."""
+    """Add files that no command wrote, with names of outputs; return the current folder."""
     (world / "foreign.pt").write_bytes((world / "best.pt").read_bytes())
     (world / "foreign.json").write_text('{"source": "de"}\n')
     (world / "foreign").mkdir(exist_ok=True)
@@ -87,7 +87,7 @@ def test_force_without_an_output_is_refused(foreign, monkeypatch, capsys):
         check(row, foreign, monkeypatch, capsys)
 
 
-def test_only_export_replaces_an_exported_folder(tmp_path):
+def test_an_exported_folder_is_recognised_by_its_export_json(tmp_path):
     from diverse_mha.export.export import written_folder
 
     assert not written_folder(tmp_path)

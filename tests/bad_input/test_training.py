@@ -33,7 +33,7 @@ CLASSIFY = {
 
 
 def train(options="", base=TRANSLATE, **changes):
-    """Return a command line of fairseq-train with a mistake."""
+    """Return a command line of fairseq-train. Its mistake is in ``options`` or ``changes``."""
     return TRAIN.format(**{**base, **changes}) + options
 
 

@@ -1,4 +1,4 @@
-"""Tiny models of transformers, and batches with padding."""
+"""Tiny models of the transformers library, and batches with padding."""
 
 import torch
 from transformers import (

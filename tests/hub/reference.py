@@ -31,7 +31,7 @@ _RETURNED = {
 
 
 def measure(name, model, inputs, components=None):
-    """Return the values of all terms, the model's output, and the copy of the model that made it.
+    """Return the values of all terms, the model's output, and the copy of the model that ran.
 
     A value is the mean over layers, summed over components. Gradients flow to the copy.
     """

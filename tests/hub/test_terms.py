@@ -1,4 +1,4 @@
-"""Terms on models of transformers equal those of eager attention."""
+"""Terms on models of the transformers library equal those computed with eager attention."""
 
 import copy
 import re
@@ -36,7 +36,7 @@ def gradients(model):
 
 
 def step(terms, model, inputs):
-    """Backpropagate the whole loss of a batch; return its parts and the gradients."""
+    """Backpropagate the loss with terms; return the model's own loss, the terms and gradients."""
     model.zero_grad()
     with terms.collect(inputs) as heads:
         loss = model(**inputs).loss
@@ -65,7 +65,7 @@ def test_values_and_gradients_equal_those_of_eager_attention(name, base):
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_orthogonality_is_added_once_to_the_summed_loss_of_a_batch(name):
-    """By default the sum over layers is added once in a batch, for any number of labels."""
+    """The default adds the sum over layers once per batch, whatever the number of labels."""
     model, inputs = build(name), batch(name)
     expected, *_ = reference.measure(name, model, inputs)
     with HeadTerms(model, orthogonality_weight=0.4) as terms:
@@ -87,7 +87,7 @@ def test_a_term_acts_on_its_components_only(component):
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_checkpointing_changes_no_gradient(name):
+def test_gradient_checkpointing_changes_no_gradient(name):
     model, inputs = build(name, dropout=0.3), batch(name)
     with HeadTerms(model, drophead=0.3, **ALL) as terms:
         torch.manual_seed(3)
@@ -100,7 +100,7 @@ def test_checkpointing_changes_no_gradient(name):
 
 
 def test_reentrant_checkpointing_is_refused():
-    """Reentrant checkpointing has no gradient in its forward pass, so terms would have none."""
+    """Reentrant checkpointing runs the forward pass without gradients, also those of terms."""
     model, inputs = build("llama"), batch("llama")
     model.gradient_checkpointing_enable({"use_reentrant": True})
     model.enable_input_require_grads()
@@ -233,7 +233,7 @@ def test_two_models_have_independent_terms():
         assert first.acts_on(one) and not first.acts_on(other)
 
 
-def test_a_copy_of_a_model_has_no_terms_and_can_get_its_own():
+def test_a_copy_of_a_model_has_no_terms_and_can_get_other_terms():
     model, inputs = build("marian"), batch("marian")
     plain = model(**inputs).logits
     with HeadTerms(model, drophead=0.5):
@@ -318,10 +318,10 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), WRONG)
-def test_a_wrong_option_is_reported_in_one_line(options, said):
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_a_wrong_option_is_reported_in_one_line(options, message):
     model = build("bert")
-    with pytest.raises(UserError, match=f"^{said}") as error:
+    with pytest.raises(UserError, match=f"^{message}") as error:
         HeadTerms(model, **options)
     assert "--" not in str(error.value) and len(str(error.value).split()) <= 25
     assert set(implementations(model)) == {"sdpa"}
@@ -352,7 +352,7 @@ def test_another_attention_function_is_refused():
         HeadTerms(model, hsic_weight=1.0)
 
 
-def test_neither_fairseq_nor_a_trainer_is_needed():
+def test_head_terms_need_neither_fairseq_nor_accelerate():
     code = "import sys; sys.modules['fairseq'] = sys.modules['accelerate'] = None\n"
     code += "import diverse_mha.hub; print(diverse_mha.hub.HeadTerms.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -362,5 +362,5 @@ def test_neither_fairseq_nor_a_trainer_is_needed():
 def test_missing_transformers_is_reported_in_one_line():
     code = "import sys; sys.modules['transformers'] = None\nimport diverse_mha.hub"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    said = "UserError: diverse_mha.hub: needs transformers 5; pip install"
-    assert said in done.stderr.splitlines()[-1]
+    message = "UserError: diverse_mha.hub: needs transformers 5; pip install"
+    assert message in done.stderr.splitlines()[-1]

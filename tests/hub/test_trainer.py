@@ -60,7 +60,11 @@ def run(model, data, folder, terms, base=Trainer, kind=TrainingArguments, **opti
 
 
 def expected_step(model, batches, share):
-    """Return parameters after a step on the sum of share * (mean loss + terms), and its parts."""
+    """Return the parameters after a step of gradient descent, and parts of the loss.
+
+    The loss is the sum over batches of share * (mean loss + terms). The parts are: the loss
+    without terms, the loss with terms, and the values of the terms in each batch.
+    """
     model = copy.deepcopy(model)
     total, plain, values = 0.0, 0.0, []
     with HeadTerms(model, **OPTIONS) as terms:
@@ -139,7 +143,7 @@ def test_evaluation_has_neither_terms_nor_drophead(tmp_path):
     assert not {"cka", "diversity_loss"} & found.keys()
 
 
-def test_a_checkpoint_is_that_of_a_model_without_terms(tmp_path):
+def test_a_checkpoint_has_the_form_of_a_model_without_terms(tmp_path):
     model, data = build("marian").float(), rows("marian")
     with HeadTerms(model, drophead=0.5, **OPTIONS) as terms:
         run(model, data, tmp_path, terms, save_strategy="steps", save_steps=1)

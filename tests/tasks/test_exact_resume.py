@@ -63,7 +63,7 @@ def test_float32_master_weights_survive_a_resume(flat, dtype):
         "rounding changes the weights"
     )
     resumed.set_checkpoint_dict(saved)
-    assert resumed.get_checkpoint_dict()["Task"] is saved, "saved again before the first step"
+    assert resumed.get_checkpoint_dict()["Task"] is saved, "unused state is saved again"
     step(resumed, after)
     for a, b in zip(values(after), values(before), strict=True):
         assert torch.equal(a, b)
@@ -75,7 +75,7 @@ def test_float32_master_weights_survive_a_resume(flat, dtype):
 
 
 def test_restored_state_is_freed():
-    """Fairseq's main() keeps the loaded dictionary until the training ends."""
+    """Fairseq's main() keeps the loaded dictionary, so its weights must be removed from it."""
     before, task, resumed = optimizer(), Task(), Task()
     step(task, before)
     kept = copy.deepcopy(task.get_checkpoint_dict())
@@ -104,14 +104,14 @@ def test_loss_scaler_counters_survive_a_resume():
     resumed.set_checkpoint_dict(task.get_checkpoint_dict()["Task"])
     step(resumed, optimizer(scaler=fresh))
     assert fresh._iter == 5 and fresh._last_rescale_iter == scaler._last_rescale_iter
-    assert fresh.loss_scale == 2.0**15, "fairseq saves the scale itself"
+    assert fresh.loss_scale == 2.0**15, "the scale is left to fairseq, which saves it"
     fresh.update()
     step(resumed, optimizer(scaler=fresh))
-    assert fresh._iter == 6, "restored only once"
+    assert fresh._iter == 6, "counters are restored only once"
 
 
 def test_amp_scale_survives_a_resume():
-    """Fairseq does not save it, so its resumed runs start with the initial scale."""
+    """Fairseq does not save the scale of AMP: its resumed runs start with the initial scale."""
     scaler, fresh = (torch.amp.GradScaler("cpu", init_scale=128.0) for _ in range(2))
     scaler.scale(torch.ones(1))
     scaler.update(2048.0)
@@ -145,6 +145,6 @@ def test_a_warning_of_emulated_bfloat16_is_logged_once(
     model = torch.nn.Linear(1, 1).to(dtype)
     for _ in range(3):
         Task().train_step({}, model, None, optimizer(), 7)
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == warnings and all("leave --bf16 out" in line for line in told)
+    logged = [record.getMessage() for record in caplog.records]
+    assert len(logged) == warnings and all("leave --bf16 out" in line for line in logged)
     exact_resume._warn_of_slow_bfloat16.cache_clear()

@@ -16,7 +16,7 @@ diverse_mha.register()
     "length, window, sizes, refused",
     [
         (1024, 0, [117], True),  # fairseq's default block length; the model reads 16 tokens
-        (1016, 8, [1016, 3], True),  # fairseq has subtracted the context
+        (1016, 8, [1016, 3], True),  # fairseq has subtracted the context window of 8
         (1024, 0, [5, 16], False),  # single sentences
         (16, 0, [16, 7], False),
         (8, 8, [8, 8], False),

@@ -59,13 +59,13 @@ def test_data_of_the_other_task_is_reported(name, there, message, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [(b"a 1\n\xff\xfe 1\n", "Incorrect encoding"), (b"a 1\na 1\n", "Duplicate")],
 )
-def test_damaged_dictionary_is_reported(content, said, tmp_path):
+def test_damaged_dictionary_is_reported(content, reason, tmp_path):
     (tmp_path / "dict.txt").write_bytes(content)
     config = TASK_DATACLASS_REGISTRY["exact_language_modeling"](data=f"{tmp_path}")
-    with pytest.raises(ValueError, match=f"dict.txt: not a fairseq dictionary .{said}.*again$"):
+    with pytest.raises(ValueError, match=f"dict.txt: not a fairseq dictionary .{reason}.*again$"):
         TASK_REGISTRY["exact_language_modeling"].setup_task(config)
 
 

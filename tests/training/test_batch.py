@@ -1,4 +1,4 @@
-"""The batch of a recipe in several processes."""
+"""Dividing the batch of a recipe among processes."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def job(*words):
 
 
 @pytest.mark.parametrize(
-    ("processes", "shares", "said"),
+    ("processes", "shares", "note"),
     [
         (1, [8], ""),
         (4, [2], "batch: 8 batches per update, 2 in each of 4 processes"),
@@ -18,11 +18,11 @@ def job(*words):
         (16, [1], "batch: 16 batches per update instead of the recipe's 8, which 16 processes"),
     ],
 )
-def test_processes_share_the_batches_of_an_update(processes, shares, said):
+def test_processes_share_the_batches_of_an_update(processes, shares, note):
     found, line = batch.divide(job(), processes)
-    assert found == shares and line.startswith(said) and bool(said) == bool(line)
+    assert found == shares and line.startswith(note) and bool(note) == bool(line)
     words, same = batch.choose(job("--processes", str(processes)))
-    assert words == ([f"++optimization.update_freq=[{shares[0]}]"] if said else []) and same == line
+    assert words == ([f"++optimization.update_freq=[{shares[0]}]"] if note else []) and same == line
 
 
 @pytest.mark.parametrize("sign", ["", "++"])
@@ -35,5 +35,5 @@ def test_every_value_of_update_freq_is_divided(tmp_path):
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("task: {data: x}\noptimization: {update_freq: [4, 2]}\n")
     asked = train.parse(["--config", str(recipe), "--processes", "2"])
-    words, said = batch.choose(asked)
-    assert words == ["++optimization.update_freq=[2,1]"] and "4, then 2 batches" in said
+    words, note = batch.choose(asked)
+    assert words == ["++optimization.update_freq=[2,1]"] and "4, then 2 batches" in note

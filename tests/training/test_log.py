@@ -102,5 +102,5 @@ def test_status_of_a_run_without_a_status_file_is_read_from_its_log(tmp_path):
         assert status_of(tmp_path) == Status(20 if lines else 0, None, done)
     Status(30, 2, diverged=True).write(tmp_path)
     assert status_of(tmp_path) == Status(30, 2, diverged=True), (
-        "the status file counts, not the log"
+        "the status file takes precedence over the log"
     )

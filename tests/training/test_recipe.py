@@ -26,8 +26,8 @@ def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
     monkeypatch, raised, expected, message
 ):
     def spawn():  # fails as torch.multiprocessing.spawn does
-        told = "".join(traceback.format_exception(raised))
-        raise ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{told}", 1, 4711)
+        trace = "".join(traceback.format_exception(raised))
+        raise ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{trace}", 1, 4711)
 
     monkeypatch.setattr(hydra_train, "cli_main", spawn)
     words = ["--config-dir", str(CONFIGS), "--config-name", "demo"]
@@ -61,7 +61,10 @@ def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
             "x; give another --save-dir, or leave --cpu out",
             "x; give another checkpoint.save_dir, or leave common.cpu out",
         ),
-        ("--config x.yaml: --processes 3", "--config x.yaml: --processes 3"),  # options of train.sh
+        (
+            "--config x.yaml: --processes 3",
+            "--config x.yaml: --processes 3",
+        ),  # train.sh has no keys
     ],
 )
 def test_errors_in_a_recipe_mention_config_keys_instead_of_options(option, key):
@@ -71,8 +74,8 @@ def test_errors_in_a_recipe_mention_config_keys_instead_of_options(option, key):
 
 def test_an_unknown_criterion_given_as_a_string_is_reported():
     job = train.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
-    said = recipe.unknown_name(job)
-    assert said.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")
+    note = recipe.unknown_name(job)
+    assert note.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")
 
 
 def test_an_unknown_method_is_reported_with_all_methods(monkeypatch):
@@ -106,7 +109,7 @@ def test_a_group_overrides_the_recipe_and_an_override_overrides_both(tmp_path):
     (tmp_path / "method").mkdir()
     (tmp_path / "method/drophead.yaml").write_text("model: {drophead: 0.9}\n")
     assert lookup(compose(mine, choices, {}), "model.drophead") == 0.9, (
-        "a group file beside the recipe comes first"
+        "a group file beside the recipe takes precedence"
     )
 
 
@@ -134,8 +137,8 @@ def _chosen(monkeypatch, folder, *words, bfloat16="0"):
 
 
 def test_a_recipe_trains_in_float32_where_bfloat16_is_emulated(monkeypatch, tmp_path):
-    words, said = _chosen(monkeypatch, tmp_path)
-    assert words == ["++common.bf16=false"] and said.startswith("precision: float32, as this proc")
+    words, note = _chosen(monkeypatch, tmp_path)
+    assert words == ["++common.bf16=false"] and note.startswith("precision: float32, as this proc")
     assert _chosen(monkeypatch, tmp_path, bfloat16="1") == ([], "precision: bfloat16")
     assert _chosen(monkeypatch, tmp_path, "common.bf16=true") == ([], "")
 
@@ -145,9 +148,9 @@ def test_a_recipe_trains_in_float32_where_bfloat16_is_emulated(monkeypatch, tmp_
 def test_a_resumed_run_keeps_its_precision(monkeypatch, tmp_path, before, processor):
     state = {"model": {"w": torch.zeros(1)}, "cfg": {"common": {"bf16": before}}}
     torch.save(state, tmp_path / "checkpoint_last.pt")
-    words, said = _chosen(monkeypatch, tmp_path, bfloat16=processor)
+    words, note = _chosen(monkeypatch, tmp_path, bfloat16=processor)
     assert words == [f"++common.bf16={str(before).lower()}"]
-    assert said.startswith(
+    assert note.startswith(
         f"precision: {'bfloat16' if before else 'float32'}, as in the checkpoint"
     )
 

@@ -40,7 +40,7 @@ def test_a_users_corpus_and_plugin_are_passed_to_every_step():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["method=hsic"], "method=hsic: name the recipe first"),
         (["no_such"], "no_such"),
@@ -52,13 +52,13 @@ def test_a_users_corpus_and_plugin_are_passed_to_every_step():
         (["demo", "--beam", "3"], "--beam"),
     ],
 )
-def test_wrong_arguments_are_refused_in_one_line(words, said):
+def test_wrong_arguments_are_refused_in_one_line(words, message):
     with pytest.raises(UserError) as caught:
         values(words)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_the_score_is_the_measure_of_the_paper(capsys):
+def test_the_score_of_a_run_is_the_measure_that_its_recipe_names(capsys):
     assert score_of("compound_split_bleu", {"compound_split_bleu": 27.3}) == 27.3
     parts = {"accuracy": 50.0, "examples": 1}, {"accuracy": 100.0, "examples": 3}
     subsets = {"valid": parts[0], "test1": parts[0], "test12": parts[1]}

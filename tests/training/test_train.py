@@ -33,7 +33,7 @@ def recipe(data, tmp_path):
 
 
 def only_command(*words, gpus=0, port=1):
-    """Return the command of the only process; asserts that it needs no environment variables."""
+    """Return the command of a training in one process, which needs no environment variables."""
     job = train.parse([*map(str, words)])
     ((command, environment),) = train.commands(job, gpus=gpus, port=port)
     assert environment == {}
@@ -64,7 +64,7 @@ def test_a_cpu_training_has_one_process_by_default(data, tmp_path):
         assert train.parse(["--processes", "3", *words]).processes == 3
 
 
-def test_processes_limits_the_gpus_also_in_a_slurm_job(data, recipe):
+def test_option_processes_limits_the_gpus_also_in_a_slurm_job(data, recipe):
     """In a Slurm job, fairseq's default is all GPUs and a port derived from the job ID."""
     command = only_command("--processes", 2, data, gpus=4, port=4711)
     assert option(command, "--distributed-world-size") == "2"
@@ -178,9 +178,9 @@ def test_a_missing_data_folder_is_reported_before_torch_is_imported(tmp_path):
         text=True,
     )
     imported = [line for line in result.stderr.splitlines() if line.startswith("import time:")]
-    said = [line for line in result.stderr.splitlines() if not line.startswith("import time:")]
+    errors = [line for line in result.stderr.splitlines() if not line.startswith("import time:")]
     assert result.returncode == 2
-    assert said == [
+    assert errors == [
         f"error: {folder}: no such data folder; make it with a script of data-prep/ or with "
         "fairseq-preprocess"
     ]
@@ -273,7 +273,7 @@ def test_signals_ignored_by_nohup_stay_ignored():
 
 
 @pytest.mark.parametrize("asked", [["--dry-run"], ["--cfg", "job"], ["--help"]])
-def test_a_recipe_is_shown_and_nothing_trained(asked, capsys, tmp_path, monkeypatch):
+def test_a_recipe_is_shown_without_training(asked, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["--config", "multi30k_small", "method=hsic", "common.cpu=true", "common.bf16=false"]
     assert train.main([*words, "task.data=nowhere", *asked]) == 0
