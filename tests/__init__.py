@@ -1,1 +1,1 @@
-"""Tests, in the folders of the package."""
+"""Tests, in folders named like those of the package."""

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-# If pytest runs in the background, it ignores Ctrl-C. Commands that tests interrupt would
-# inherit this.
+# In the background, pytest ignores SIGINT. Commands that tests interrupt by SIGINT would inherit
+# this setting.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -62,7 +62,7 @@ def position_disagreement(
     reduction: str = "query",
     form=(),
 ) -> Tensor:
-    """Li et al. 2018, Eq. 2: the double sum over heads of their weights' products at real keys.
+    """Li et al. 2018, Eq. 2: products of two heads' weights, summed over heads and real keys.
 
     Return the mean over queries (``reduction="query"``), or the sum over the queries of a
     sentence, averaged over sentences. ``form`` may contain "off-diagonal" (omit the pairs i = j)

@@ -12,7 +12,7 @@ def leaky_relu(x: Tensor) -> Tensor:
 
 
 def linear(x: list[Tensor], weight: Tensor, bias: Tensor) -> list[Tensor]:
-    """W x + b, for one list of numbers."""
+    """Return W x + b for a list of numbers x."""
     result = []
     for i in range(weight.size(0)):
         total = bias[i]
@@ -23,7 +23,7 @@ def linear(x: list[Tensor], weight: Tensor, bias: Tensor) -> list[Tensor]:
 
 
 def network(x: list[Tensor], layers: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """The network sigma at one (query, key) pair: linear layers with LeakyReLU between them."""
+    """Apply the network sigma at one (query, key) pair: linear layers, LeakyReLU between them."""
     for weight, bias in layers[:-1]:
         x = [leaky_relu(value) for value in linear(x, weight, bias)]
     return linear(x, *layers[-1])
@@ -38,11 +38,12 @@ def cascade(
     layers: list[tuple[Tensor, Tensor]] = (),
     network_input: str = "sum",
 ) -> Tensor:
-    """Return the mean of this layer's logits; masked cells are 0.
+    """Return the cascaded logits of a layer; masked cells are 0.
 
-    z are the previous layer's logits. The network sigma reads 0 in masked cells. ``kind="mlp"``:
-    q.k + sigma(z + q.k) + z; if ``network_input`` is not "sum", q.k + sigma(z) + z, as printed.
-    ``kind="residual"``: q.k + z. ``kind="none"``: q.k.
+    q.k is ``logits``, and z is ``previous``, the logits of the previous layer. The network sigma
+    reads 0 in masked cells. ``kind="mlp"``: q.k + sigma(z + q.k) + z; if ``network_input`` is not
+    "sum", q.k + sigma(z) + z, as printed in the paper. ``kind="residual"``: q.k + z.
+    ``kind="none"``: q.k.
     """
     bsz, num_heads, tgt_len, src_len = logits.shape
     result = 0.0 * logits

@@ -42,7 +42,7 @@ def hsic(rows: list[Tensor], normalization="mean") -> Tensor:
 
 
 def cka(rows: list[Tensor]) -> Tensor:
-    """Yun et al. 2021, Eq. 3 with its square root, averaged over the pairs of heads i < j."""
+    """CKA (Yun et al. 2021, Eq. 3, with the square root), averaged over pairs of heads i < j."""
     pairs = [
         hsic([rows[i], rows[j]]) / (hsic([rows[i], rows[i]]) * hsic([rows[j], rows[j]])).sqrt()
         for j in range(len(rows))
@@ -52,7 +52,10 @@ def cka(rows: list[Tensor]) -> Tensor:
 
 
 def srip(x: Tensor, padding_mask: Tensor | None = None) -> float:
-    """Mean over real positions of numpy's spectral norm of V^T V - I."""
+    """Return numpy's spectral norm of V^T V - I, averaged over real positions.
+
+    The columns of V are the vectors of the heads at a position.
+    """
     rows = [head.detach().numpy() for head in real_rows(x, padding_mask)]
     norms = []
     for position in range(len(rows[0])):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def squash(x: Tensor) -> Tensor:
-    """Eq. 11, for one vector."""
+    """Return the squashed vector (Eq. 11)."""
     square = torch.dot(x, x)
     if square == 0:
         return 0.0 * x
@@ -46,7 +46,7 @@ def simple_routing(votes: Tensor, iterations: int, softmax_over: str = "capsules
 
 
 def density(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """A Gaussian density with diagonal covariance: the product over dimensions."""
+    """Return the density of a Gaussian with diagonal covariance: a product over dimensions."""
     exponent = -((x - mean) ** 2) / (2.0 * variance)
     return torch.prod(torch.exp(exponent) / torch.sqrt(2.0 * math.pi * variance))
 

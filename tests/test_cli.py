@@ -140,6 +140,6 @@ def test_a_mistyped_file_is_reported_before_torch_is_imported(command, monkeypat
             cli.run([command, "there.pt", "gone"])
 
 
-def test_every_command_has_a_module_of_its_name():
+def test_every_command_has_a_module_named_like_it():
     for name, command in cli.COMMANDS.items():
         assert command.module.rpartition(".")[2] == name.replace("-", "_")

@@ -99,7 +99,8 @@ def test_penn_treebank_has_the_shape_of_the_paper(build):
     model, _ = build(cfg, PTB)
     layers = model.decoder.layers
     assert (len(layers), layers[0].self_attn.num_heads, layers[0].embed_dim) == (2, 4, 256)
-    # A shared embedding of 256 for each word; two layers of 12 * 256^2 and their biases.
+    # Expected: a shared embedding of 256 for each word, and two layers of 12 * 256^2 weights and
+    # their biases.
     assert sum(p.numel() for p in model.parameters()) == (PTB + 4) * 256 + 2 * 789760 + 2 * 256
     assert cfg.checkpoint.best_checkpoint_metric == "loss"
 

@@ -13,7 +13,7 @@ OPTIONS = (ROOT / "docs" / "options.md").read_text()
 
 
 def test_every_option_is_in_the_document_with_its_default_and_help():
-    """If architectures differ in a default, the document has the most frequent one."""
+    """If architectures differ in a default, the document has the most frequent value."""
     rows = dict(re.findall(r"^\| `--([a-z-]+)` \| (.*) \|$", OPTIONS, re.M))
     defaults: dict[str, list[str]] = {}
     for component in options.components().values():

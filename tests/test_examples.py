@@ -1,4 +1,4 @@
-"""The examples run on small random models of transformers."""
+"""The examples run on small random models of the transformers library."""
 
 import importlib.util
 import os
@@ -39,7 +39,7 @@ def bert():
 
 
 @pytest.mark.parametrize("build", [marian, bert])
-def test_heads_of_a_model_of_transformers_are_measured(build, example):
+def test_hugging_face_example_measures_all_heads_of_a_model(build, example):
     torch.manual_seed(1)
     model, kinds = build()
     model.eval()

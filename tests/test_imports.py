@@ -69,7 +69,7 @@ def folder_of(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
 
-def test_the_package_has_these_folders():
+def test_the_package_has_only_the_listed_folders():
     top = [p for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()]
     assert {path.stem for path in top} == set(LEVELS)
     assert sum(path.is_file() for path in top) <= 4 and sum(path.is_dir() for path in top) <= 15
@@ -90,7 +90,7 @@ def test_there_is_no_import_cycle():
 
 
 def test_a_symlinked_package_has_both_paths(tmp_path):
-    """In --user-dir, fairseq resolves links, and it requires the result in the package's path."""
+    """Fairseq resolves links in --user-dir; the package's path must contain the result."""
     link = tmp_path / "linked"
     link.symlink_to(PACKAGE.parent)
     code = "import diverse_mha as d; print(*d.__path__, sep='\\n')"
@@ -156,6 +156,6 @@ def test_every_fix_states_what_breaks_without_it_and_in_which_version():
     files = {path.stem: path for path in (PACKAGE / "fairseq_fixes").glob("*.py")}
     assert helpers <= set(files) and len(files) > 9
     for name in set(files) - helpers:
-        said = ast.get_docstring(ast.parse(files[name].read_text()))
+        docstring = ast.get_docstring(ast.parse(files[name].read_text()))
         assert f"``{name}``" in table or name == "checkpoint_options", name
-        assert re.search(r"fairseq-fixed\s0\.12\.3\.1", said), name
+        assert re.search(r"fairseq-fixed\s0\.12\.3\.1", docstring), name

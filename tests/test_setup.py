@@ -71,7 +71,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path):
-    """A machine with only a shell."""
+    """A machine without Python and compiler."""
     return Machine(tmp_path)
 
 
@@ -143,7 +143,7 @@ def finished(machine):
     )
 
 
-def test_finished_set_up_is_silent_and_needs_nothing(machine):
+def test_finished_set_up_is_silent_and_needs_no_system_python(machine):
     finished(machine)
     result = machine.run(VIRTUAL_ENV="/some/other")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
@@ -167,7 +167,7 @@ def test_an_activated_environment_is_rebuilt_from_its_base_python(machine):
     script = (own / "python3").read_text().replace('echo "$0"', f'echo "{machine.bin}/python3"')
     (own / "python3").write_text(script)
     result = machine.run(PATH=f"{own}:{machine.bin}")
-    assert result.returncode == 3, result.stderr  # from -m venv of the base Python
+    assert result.returncode == 3, result.stderr  # exit code of the base Python's -m venv
     assert not (own / "python3").exists()
 
 
@@ -240,7 +240,7 @@ def test_triton_has_the_constrained_version():
 
 
 def test_set_up_compiles_no_tests_and_no_models_of_transformers(tmp_path):
-    """These modules are a third of all files and are hardly ever imported."""
+    """Tests and models are a third of all modules, and are hardly ever imported."""
     site = tmp_path / "venv" / "lib" / "python3" / "site-packages"
     used = "torch/testing/_comparison.py", "transformers/modeling_utils.py", "fairseq/models/a.py"
     unused = "numpy/linalg/tests/test_a.py", "transformers/models/bert/modeling_bert.py"

@@ -34,7 +34,7 @@ def test_gpu_code_is_counted_and_a_fused_kernel_counts_once():
     assert forward.launches["native_dropout"] and not forward.launches["bernoulli_"]
     # Each of the three components has a cascade in layers 2 and 3.
     assert forward.launches["kernel"] == backward.launches["kernel"] == 6
-    assert not forward.waits["nonzero"]  # the loss calls it on a CPU only
+    assert not forward.waits["nonzero"]  # the loss calls nonzero on a CPU only
     assert count("em-1-2", TOY)[0].launches["kernel"] == 2
 
 
@@ -51,7 +51,7 @@ def test_a_plain_model_launches_less_and_waits_less_than_stock():
         assert sum(map(of, ours)) < sum(map(of, stock))
 
 
-def test_one_product_for_queries_keys_and_values_saves_launches(monkeypatch):
+def test_a_joint_projection_of_queries_keys_and_values_saves_launches(monkeypatch):
     together = total("plain")
     monkeypatch.setattr(attention.DiverseAttention, "_project_jointly", lambda self, x: None)
     assert together == total("plain") - 7 * 2 * TOY.layers

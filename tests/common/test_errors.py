@@ -66,7 +66,7 @@ def test_a_user_error_in_another_process_is_reported_in_one_line(capsys):
 
 
 @pytest.mark.parametrize("command", [True, False])
-def test_commands_of_fairseq_report_in_one_line(command, monkeypatch, capsys):
+def test_commands_of_fairseq_report_errors_in_one_line(command, monkeypatch, capsys):
     """Other programs keep their own ``sys.excepthook``."""
     hook = sys.excepthook
     monkeypatch.setattr(sys, "excepthook", hook)
@@ -87,14 +87,17 @@ def test_commands_of_fairseq_report_in_one_line(command, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("command", "said"), [("train", RESUMES), ("evaluate", STARTS_OVER), ("analyze", STARTS_OVER)]
+    ("command", "message"),
+    [("train", RESUMES), ("evaluate", STARTS_OVER), ("analyze", STARTS_OVER)],
 )
-def test_ctrl_c_says_whether_the_command_resumes(command, said, monkeypatch, capsys):
+def test_the_message_on_ctrl_c_tells_whether_the_command_resumes(
+    command, message, monkeypatch, capsys
+):
     monkeypatch.setattr(sys, "argv", ["diverse-mha", command])
     monkeypatch.setattr(cli, "run", lambda words: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(SystemExit) as end:
         cli.main()
-    assert end.value.code == 130 and capsys.readouterr().err == said + "\n"
+    assert end.value.code == 130 and capsys.readouterr().err == message + "\n"
 
 
 def test_internal_errors_keep_their_traceback():

@@ -40,7 +40,7 @@ def test_the_target_of_a_symbolic_link_is_replaced(there, tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "kept", "link"]
 
 
-def test_the_error_contains_the_requested_file(tmp_path):
+def test_the_error_contains_the_path_of_the_requested_file(tmp_path):
     (tmp_path / "b").mkdir()
     with pytest.raises(IsADirectoryError) as refused:
         write_files({tmp_path / "a": b"a", tmp_path / "b": b"b"})
@@ -55,7 +55,7 @@ def test_link_to_an_unwritable_folder_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_error_keeps_the_existing_file(error, tmp_path):
+def test_an_error_while_writing_keeps_the_existing_file(error, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"before")
     with pytest.raises(error), atomic_file(path) as file:
@@ -65,7 +65,7 @@ def test_error_keeps_the_existing_file(error, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_data_folder_is_checked(tmp_path):
+def test_missing_data_folders_and_dictionaries_are_reported(tmp_path):
     with pytest.raises(UserError, match="nowhere: no such data folder; make it with"):
         check_data_folder(str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="holds no dict"):

@@ -1,4 +1,4 @@
-"""Detection of the machine's abilities."""
+"""Detection of a processor that supports bfloat16."""
 
 import pytest
 

@@ -50,7 +50,7 @@ def test_folder_lock_lasts_until_the_process_ends(holder, tmp_path):
     assert hold(tmp_path / "elsewhere"), "a missing folder is not locked"
     holder.kill()
     holder.wait()
-    assert hold(tmp_path) and hold(tmp_path), "the same process may lock it again"
+    assert hold(tmp_path) and hold(tmp_path), "a process may lock its folder again"
     assert not list(tmp_path.iterdir())
 
 
@@ -59,7 +59,7 @@ def test_forks_do_not_inherit_the_lock(tmp_path):
         assert not hold(tmp_path)
         other.kill()
         other.wait()
-        assert hold(tmp_path), "the child is still alive"
+        assert hold(tmp_path), "a child that is still alive holds no lock"
 
 
 @pytest.mark.usefixtures("holder")

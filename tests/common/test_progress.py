@@ -33,8 +33,8 @@ def test_progress_bar_disappears_on_a_terminal(monkeypatch, total):
         "b",
         "c",
     ]
-    said = terminal.getvalue()
-    assert "drawing" in said and " figures" in said and "\n" not in said
+    printed = terminal.getvalue()
+    assert "drawing" in printed and " figures" in printed and "\n" not in printed
 
 
 BARS = {
@@ -53,9 +53,9 @@ def test_bar_is_drawn_on_a_terminal_without_a_size(monkeypatch, bar):
         assert list(bar(list("abc"))) == ["a", "b", "c"]
         terminal.flush()
         os.set_blocking(reader, False)
-        said = os.read(reader, 10_000).decode()
+        printed = os.read(reader, 10_000).decode()
     os.close(reader)
-    assert "drawing" in said and "0/3" in said
+    assert "drawing" in printed and "0/3" in printed
 
 
 def test_note_of_a_long_item_is_shown(monkeypatch, capsys):
@@ -63,15 +63,15 @@ def test_note_of_a_long_item_is_shown(monkeypatch, capsys):
     with progress.Progress("translating", "sentences", 1000) as bar:
         bar.note("batch at token 7")
         bar.advance(250)
-    said = capsys.readouterr().err.splitlines()
-    assert said == [
+    printed = capsys.readouterr().err.splitlines()
+    assert printed == [
         "translating: 0 of 1,000 sentences, batch at token 7",
         "translating: 250 of 1,000 sentences",
     ]
 
 
 @pytest.mark.parametrize(
-    ("number", "noun", "said"),
+    ("number", "noun", "printed"),
     [
         (0, "line", "0 lines"),
         (1, "line", "1 line"),
@@ -80,5 +80,5 @@ def test_note_of_a_long_item_is_shown(monkeypatch, capsys):
         (2, "process", "2 processes"),
     ],
 )
-def test_a_count_of_one_is_singular(number, noun, said):
-    assert progress.counted(number, noun) == said
+def test_a_count_of_one_is_singular(number, noun, printed):
+    assert progress.counted(number, noun) == printed

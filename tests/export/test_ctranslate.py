@@ -40,7 +40,7 @@ def test_translate_script_tokenises_and_detokenises_like_the_data(options, tmp_p
     (tmp_path / "codes").write_text(CODES)
     source, target = side(model=tmp_path / "codes", **options), side("en", **options)
     made = text_options(source, target, (1024, 100))
-    assert made["longest_target"] == 99, "the decoder has no more positions"
+    assert made["longest_target"] == 99, "one of 100 positions is left for </s>"
     encode, decode = plain_text.encoder(made), plain_text.decoder(made)
     for line in ("Der Mann „läuft“ hin-her.", " it\u2019s\tZu\u0308rich, & so", ""):
         assert encode(line) == source.encode()(line).split()
@@ -56,8 +56,8 @@ def test_translate_script_accepts_raw_text_in_any_writing_system(tmp_path, monke
     learn_pieces([tmp_path / "text"], model, 2000)
     made = Preparation({}, PLAIN | {"tokeniser": "none"}, "sentencepiece", "sentencepiece")
     source = Side("xx", made, model)
-    told = text_options(source, source, (1024, 1024))
-    encode, decode = plain_text.encoder(told), plain_text.decoder(told)
+    settings = text_options(source, source, (1024, 1024))
+    encode, decode = plain_text.encoder(settings), plain_text.decoder(settings)
     for line in lines:
         assert encode(line) == source.encode()(line).split()
         assert decode(encode(line)) == unicodedata.normalize("NFC", line)

@@ -1,4 +1,4 @@
-"""Export to transformers: equal logits and subwords."""
+"""Models exported to the transformers library have the same logits and subwords."""
 
 import json
 import unicodedata
@@ -32,7 +32,7 @@ def stock(arch: str = "transformer_disagree", **options):
 
 
 @pytest.mark.parametrize("sharing", [{"share_all_embeddings": True}, {"encoder_layers": 1}])
-def test_logits_equal_fairseqs(sharing):
+def test_logits_equal_those_of_fairseq(sharing):
     from fairseq.models.transformer import TransformerModel
 
     made = stock(**sharing)
@@ -55,7 +55,7 @@ def test_logits_equal_fairseqs(sharing):
 
 
 @pytest.mark.parametrize(
-    "arch, options, said",
+    "arch, options, message",
     [
         ("transformer_disagree", {"encoder_normalize_before": True}, "--encoder-normalize-before"),
         ("transformer_disagree", {"decoder_learned_pos": True}, "--decoder-learned-pos True: not"),
@@ -67,11 +67,11 @@ def test_logits_equal_fairseqs(sharing):
         ("transformer_lm_disagree_tiny", LM, "is a language model; give a translation"),
     ],
 )
-def test_options_unknown_to_fsmt_are_refused(arch, options, said):
+def test_options_unknown_to_fsmt_are_refused(arch, options, message):
     made = stock_state(
         "x.pt", checkpoint(arch, SMALL | options if "lm" not in arch else options), namespace=True
     )
-    with pytest.raises(UserError, match=f"^x.pt: {said}"):
+    with pytest.raises(UserError, match=f"^x.pt: {message}"):
         transformers._check("x.pt", made["args"])
 
 
@@ -84,8 +84,8 @@ def test_tokenizer_vocabulary_equals_the_dictionary(tmp_path):
     codes = tmp_path / "codes.de"
     codes.write_text("#version: 0.2\ne i\nei n</w>\nu n\nun d</w>\n")
     source = side(model=codes)
-    said = write_tokenizer(tmp_path, (source, source), ("de", "en"), (words, words))
-    assert said == ", which splits words at hyphens, unlike the data"
+    message = write_tokenizer(tmp_path, (source, source), ("de", "en"), (words, words))
+    assert message == ", which splits words at hyphens; the data does not"
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "fsmt"}))
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     ids = tokenizer("ein Hund, ein")["input_ids"]
@@ -98,9 +98,9 @@ LINES = [line for lines in SENTENCES.values() for line in lines]
 
 @pytest.fixture
 def pieces(tmp_path):
-    """SentencePiece pieces of raw text in all writing systems: one side of a corpus and its dict.
+    """Return a side of a corpus of raw text in all writing systems, and its dictionary of pieces.
 
-    The folder ``tmp_path`` has the model and the dictionary.
+    The folder ``tmp_path`` has the SentencePiece model and the dictionary.
     """
     write_lines(tmp_path / "text", [unicodedata.normalize("NFC", line) for line in LINES])
     model = tmp_path / "sentencepiece.model"
@@ -134,8 +134,8 @@ def test_vocabulary_is_exported_without_a_tokenizer(pieces, tmp_path, monkeypatc
         side = side._replace(made=side.made._replace(tokeniser=PLAIN))
     if reason == "lacks":
         (tmp_path / "dict.de.txt").write_text("".join(lines[1:]))
-    said = {
-        "tokens": "transformers has no tokenizer for sentencepiece after Moses' rules",
+    message = {
+        "tokens": "transformers has none for sentencepiece after Moses' tokeniser",
         "separate": "source and target have separate dictionaries",
         "lacks": f"the dictionary lacks piece {lines[0].split()[0]} of sentencepiece's model",
     }[reason]
@@ -147,5 +147,5 @@ def test_vocabulary_is_exported_without_a_tokenizer(pieces, tmp_path, monkeypatc
     )
     done = transformers.convert("x.pt", {}, str(tmp_path), tmp_path / "out")
     files = "dict.de.txt, dict.en.txt, sentencepiece.model"
-    assert done == f"for transformers, without a tokenizer: {said}; its vocabulary is in {files}"
+    assert done == f"for transformers, without a tokenizer: {message}; its vocabulary is in {files}"
     assert len(list((tmp_path / "out").iterdir())) == 3

@@ -5,8 +5,8 @@
 
 import os
 
-# Torch then asks the driver whether there is a GPU. Otherwise it would initialise CUDA, and forked
-# processes could not use it.
+# With this variable, torch asks the driver whether there is a GPU. Otherwise torch would initialise
+# CUDA, and forked processes could not use CUDA.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 import pytest

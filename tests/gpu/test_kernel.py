@@ -1,4 +1,4 @@
-"""CODA's Triton kernel against float64. Without a GPU, the chunked network is tested instead."""
+"""CODA's Triton kernel is near float64. Without a GPU, the chunked network is tested instead."""
 
 import pytest
 import torch
@@ -9,7 +9,8 @@ from tests.methods.coda.test_triton_kernel import example
 
 pytestmark = MARKS
 # Largest relative errors. Rounding may change the sign of a hidden unit near 0, where LeakyReLU
-# has a kink: in float32 of one in ten million, so one of the lengths may reach ONE_SIGN.
+# has a kink. In float32 this affects one unit in ten million, so only one of the lengths may reach
+# ONE_SIGN.
 LIMIT = {torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 0.15}
 ONE_SIGN = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 0.15}
 LENGTHS = [(1, 1), (1, 2), (15, 16), (17, 63), (63, 17), (65, 127), (200, 200), (511, 130)]

@@ -1,4 +1,4 @@
-"""Training steps of every model and method with all terms, and beam search."""
+"""Training steps (every model and method, with all terms) and beam search equal the CPU's."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ TERMS = {
 }
 # Equal lengths, different lengths, and extra columns of padding.
 BATCHES = [([6, 6, 6], 0), ([5, 3, 4, 1], 0), ([5, 3, 4], 3), ([9], 0)]
-# A model has some tens of successive operations, and each rounds.
+# A model has some tens of successive operations. Each operation rounds.
 STEP_TOLERANCE = {torch.float32: 1e-4, torch.float16: 5e-2, torch.bfloat16: 2e-1}
 
 

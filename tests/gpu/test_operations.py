@@ -1,4 +1,4 @@
-"""Values and gradients of every operation in every precision, against float64 on the CPU."""
+"""Values and gradients of every operation, in every precision, are near float64 on the CPU."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ from tests.gpu.device import DEVICE, DTYPES, MARKS, ON_GPU, TOLERANCE, distance,
 
 pytestmark = MARKS
 B, H, T, D = 4, 8, 30, 16
-# Votes of a chunk: fewer than B T tokens, so that full chunks are compiled.
+# Votes in a chunk. Its tokens are fewer than B * T, so there are full chunks, which are compiled.
 CHUNK = 12_288
 MASK = torch.arange(T)[None, :] >= torch.tensor([T, 12, 0, 1])[:, None]  # True = padding
 
@@ -34,7 +34,7 @@ def compiled_routing(monkeypatch):
     monkeypatch.setattr(backend, "DEVICE_CHUNK", CHUNK)
     monkeypatch.setattr(backend, "_failed", set())
     yield
-    assert not backend._failed, "routing ran uncompiled"
+    assert not backend._failed, "routing must run compiled"
 
 
 def heads(generator):
@@ -120,7 +120,7 @@ OPERATIONS = {
 def value_and_gradient(operation, x, mask):
     x = x.detach().requires_grad_()
     value = operation(x, mask)
-    # Weighted, because plain sums of softmax or normalised outputs have no gradient.
+    # The sum is weighted: plain sums of softmax or normalised outputs have no gradient.
     wave = torch.linspace(-1, 1, value.numel(), device=x.device).view_as(value)
     (value.to(wave.dtype) * wave if value.ndim else value).sum().backward()
     return value.detach(), x.grad

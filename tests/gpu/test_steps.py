@@ -22,7 +22,7 @@ from tests.gpu.device import DEVICE, MARKS, ON_GPU, to_device
 
 pytestmark = MARKS
 SHAPE = {
-    # Stock waits once in each layer, so models are as deep as real ones.
+    # In fairseq's model, the host waits once per layer, so these models are as deep as real ones.
     "translation": replace(SHAPES["tiny"], embed_dim=32, ffn_embed_dim=64, layers=6),
     "lm": LanguageModelShape(32, 64, 2, 4, vocabulary=200, batch_tokens=200, mean_length=20),
 }
@@ -55,7 +55,7 @@ def _in_cpu_only_code() -> bool:
 
 
 def waits_of(family, name) -> int:
-    """Return the waits of the second training step."""
+    """Return how often the host waits for the device in the second training step."""
     shape = SHAPE[family]
     variant = variants_of(shape)[name]
     task = stand_in_task(shape.vocabulary)
@@ -68,14 +68,14 @@ def waits_of(family, name) -> int:
             trainee.step(batch)
         return sum(waits.found.values())
     torch.cuda.synchronize()
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         try:
             trainee.step(batch)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    return sum("called a synchronizing" in str(one.message) for one in said)
+    return sum("called a synchronizing" in str(one.message) for one in caught)
 
 
 @pytest.mark.parametrize("family", SHAPE)

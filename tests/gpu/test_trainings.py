@@ -15,7 +15,7 @@ from tests.reliability import resume, runs
 from tests.reliability.children import Child
 
 pytestmark = MARKS
-SECONDS = 300  # seconds for a training of a few updates
+SECONDS = 300  # time limit of a training of a few updates
 HALF = ["--fp16"] if ON_GPU else runs.HALF["fp16"]
 ARCHITECTURES = list(runs.RUNS)
 
@@ -39,8 +39,8 @@ def start(arch, data, folder, *more, deterministic=True) -> Child:
 
 
 def finish(child: Child) -> None:
-    code, said = child.result(SECONDS)
-    assert code == 0, said
+    code, message = child.result(SECONDS)
+    assert code == 0, message
 
 
 def trained(arch, data, folder, *parts, **more) -> dict:
@@ -51,10 +51,10 @@ def trained(arch, data, folder, *parts, **more) -> dict:
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(arch, data, tmp_path, record_property):
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_run(arch, data, tmp_path, record_property):
     whole = trained(arch, data, tmp_path / "whole", resume.UPDATES)
     parts = trained(arch, data, tmp_path / "parts", 3, resume.UPDATES)
-    if ON_GPU:  # a CPU has only one kind of kernels
+    if ON_GPU:  # a CPU has no separate deterministic kernels
         fast = partial(trained, arch, data, deterministic=False)
         models = [
             fast(tmp_path / "fast", resume.UPDATES)["model"],

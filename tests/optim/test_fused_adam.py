@@ -1,4 +1,4 @@
-"""FusedAdam equals fairseq's Adam up to rounding, and shares its state."""
+"""FusedAdam equals fairseq's Adam up to rounding; each loads the state of the other."""
 
 import pytest
 import torch
@@ -28,8 +28,8 @@ def step(optimizer, update):
 
 @pytest.mark.parametrize("weight_decay", [0, 0.1])
 @pytest.mark.parametrize(("dtype", "apart"), [(torch.float64, 1e-14), (torch.float32, 1e-5)])
-def test_a_hundred_updates_equal_fairseqs_adam(dtype, apart, weight_decay):
-    """A large epsilon shows that it is added before the bias correction, as in fairseq."""
+def test_a_hundred_updates_equal_those_of_fairseqs_adam(dtype, apart, weight_decay):
+    """Epsilon is large, to show that it is added before the bias correction, as in fairseq."""
     options = {"lr": 1e-2, "betas": (0.9, 0.98), "eps": 1e-3, "weight_decay": weight_decay}
     ours, theirs = parameters(dtype), parameters(dtype)
     fused, stock = FusedAdam(ours, **options), Adam(theirs, **options)

@@ -72,7 +72,7 @@ def build(family: str, chosen: dict):
         model = build_lm(**chosen)
     else:
         model = toy_classification.build_classifier(sentences=1, **chosen)
-    if chosen.get("logits") == "talking-heads":  # whose initial maps are the identity
+    if chosen.get("logits") == "talking-heads":  # replace its initial maps, the identity
         torch.manual_seed(5)
         for name, parameter in model.named_parameters():
             if "cascade" in name:
@@ -125,8 +125,8 @@ def step(family: str, model, sample: dict, chosen: dict):
 def assert_same_step(first, second) -> None:
     """Assert that two steps are equal.
 
-    Terms are compared in float64; loss and gradients in float32, because fairseq computes the
-    softmax in it. Gradients of zero have an absolute tolerance.
+    Terms must agree to float64 precision. Loss and gradients must agree to float32 precision,
+    because fairseq computes the softmax in float32. Gradients of zero have an absolute tolerance.
     """
     assert first[1].keys() == second[1].keys()
     for name, value in first[1].items():

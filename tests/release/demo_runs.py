@@ -75,7 +75,7 @@ def training_command(arch: str, data: Path, save_dir: Path, *options) -> list[st
 
 
 def train_and_watch(command: list[str]) -> list[dict]:
-    """Run a training and return a record of every line of its log with figures.
+    """Run a training; return a record for each line of the log that has figures.
 
     Each record has fairseq's values, ``phase`` (train_inner, train, valid) and ``rss``, the
     resident memory of the process in bytes.

@@ -16,7 +16,7 @@ SAVE = ["--save-interval-updates", 3, "--max-update", resume.UPDATES]
 
 
 def check_every_update(arch, miniatures, folder, updates, *options):
-    """Interrupt a run at each of ``updates`` and compare its end; return the number of runs."""
+    """Interrupt a run at each of ``updates``; compare the last checkpoints; count the runs."""
     save_dir = folder / "whole"
     whole, _ = resume.whole_run(words(arch, miniatures, save_dir, *SAVE, *options), save_dir)
     for n in updates:
@@ -30,7 +30,7 @@ def check_every_update(arch, miniatures, folder, updates, *options):
 @pytest.mark.parametrize("arch", RUNS)
 def test_a_run_killed_at_any_update_ends_with_the_same_bits(arch, miniatures, tmp_path):
     count = check_every_update(arch, miniatures, tmp_path, range(1, resume.UPDATES + 1))
-    print(f"\n{arch}: stopped at each of {count} updates, every run ends bit for bit alike")
+    print(f"\n{arch}: stopped at each of {count} updates, every run ends with the same bits")
 
 
 @pytest.mark.parametrize("name", HALF)
@@ -41,7 +41,7 @@ def test_a_half_precision_run_killed_at_an_update_ends_with_the_same_bits(
     arch, name, miniatures, tmp_path
 ):
     count = check_every_update(arch, miniatures, tmp_path, (5, 8), *HALF[name])
-    print(f"\n{arch}, {name}: stopped at {count} updates, every run ends bit for bit alike")
+    print(f"\n{arch}, {name}: stopped at {count} updates, every run ends with the same bits")
 
 
 @pytest.mark.parametrize("how", ["kill", "full", "SIGKILL"])
@@ -59,9 +59,9 @@ def test_a_run_interrupted_at_any_checkpoint_write_ends_with_the_same_bits(
         faults = [Fault("write", n, how, s) for n in range(1, writes + 1) for s in sizes]
     for number, fault in enumerate(faults):
         save_dir = tmp_path / str(number)
-        last, said = resume.interrupted_run(
+        last, message = resume.interrupted_run(
             words(arch, miniatures, save_dir, *SAVE), save_dir, fault
         )
         assert resume.differences(whole, last) == [], fault
-        assert how != "full" or said.startswith("error: checkpoint not saved: "), fault
-    print(f"\n{how}: {len(faults)} places in {writes} writes, every run ends bit for bit alike")
+        assert how != "full" or message.startswith("error: checkpoint not saved: "), fault
+    print(f"\n{how}: {len(faults)} faults in {writes} writes, every run ends with the same bits")

@@ -37,8 +37,8 @@ def test_validation_loss_in_half_precision_is_near_float32(arch, demo_data, tmp_
         save_dir = tmp_path / name
         options = [*narrow(arch), *options, "--lr", 3e-3, "--warmup-updates", 50]
         words = training_command(arch, demo_data, save_dir, *options, "--max-update", UPDATES)
-        code, said = Child(train, words[3:]).result(3000)
-        assert code == 0, f"{name}: {said}"
+        code, message = Child(train, words[3:]).result(3000)
+        assert code == 0, f"{name}: {message}"
         state = torch.load(save_dir / "checkpoint_last.pt", weights_only=True)
         assert state["optimizer_history"][-1]["num_updates"] == UPDATES
         # fairseq's adaptive layers have _float_tensor, but do not use it.
@@ -47,7 +47,7 @@ def test_validation_loss_in_half_precision_is_near_float32(arch, demo_data, tmp_
         losses[name] = state["extra_state"]["val_loss"]
     reference = losses.pop("float32")
     off = {name: (loss - reference) / reference for name, loss in losses.items()}
-    told = ", ".join(f"{name} {losses[name]:.3f} ({100 * x:+.2f} %)" for name, x in off.items())
-    print(f"\n{arch}: {UPDATES} updates, validation loss in float32 {reference:.3f}; {told}")
+    figures = ", ".join(f"{name} {losses[name]:.3f} ({100 * x:+.2f} %)" for name, x in off.items())
+    print(f"\n{arch}: {UPDATES} updates, validation loss in float32 {reference:.3f}; {figures}")
     for name, x in off.items():
         assert abs(x) <= LIMITS[name], name

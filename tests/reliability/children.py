@@ -1,6 +1,6 @@
 """Processes forked from a server that has imported fairseq, so they start at once.
 
-Each has the state of a new process, and can be killed or limited without harm to pytest.
+Each process has the state of a new one, and can be killed or limited without harm to pytest.
 """
 
 import multiprocessing
@@ -45,26 +45,26 @@ class Child:
         """Wait for the process for up to ``seconds``.
 
         Returns:
-            ``(code, said)``: the exit code (a negative one is a signal), and the function's result
-            or the message of its error.
+            ``(code, outcome)``: the exit code (minus the number of a signal that ended the
+            process), and the function's result or the message of its error.
         """
-        said = None
+        outcome = None
         if self._reader.poll(seconds):
             try:
-                said = self._reader.recv()
+                outcome = self._reader.recv()
             except EOFError:  # the process was killed
                 pass
         with _ASKING:
             self.process.join(seconds)
         assert self.process.exitcode is not None, "still running"
-        return self.process.exitcode, said
+        return self.process.exitcode, outcome
 
 
 def call(function: Callable, *arguments):
     """Call a function in a new process and return its result."""
-    code, said = Child(function, *arguments).result()
-    assert code == 0, said
-    return said
+    code, outcome = Child(function, *arguments).result()
+    assert code == 0, outcome
+    return outcome
 
 
 def _call(writer, function, arguments) -> None:

@@ -1,4 +1,4 @@
-"""Compares gradients of several gloo processes with those of one, computed by fairseq's Trainer.
+"""Compares gradients of several gloo processes with those of one process, by fairseq's Trainer.
 
 Everything is in float64, so equal values agree to 1e-12.
 """
@@ -117,8 +117,8 @@ def compare(world: int, cases: Sequence[tuple[str, str]], data: Path, scratch: P
     store = scratch / f"store{world}"
     workers = [Child(_work, rank, world, store, list(cases), data) for rank in range(world)]
     ended = [worker.result() for worker in workers]
-    for code, said in ended:
-        assert code == 0, said
+    for code, message in ended:
+        assert code == 0, message
     return ended[0][1]
 
 
@@ -200,7 +200,7 @@ class _Training:
         ]
 
     def samples(self, lengths: list[list[tuple[int, int]]]) -> list[dict]:
-        """Return batches of the given lengths. Sentence n does not depend on the division."""
+        """Return batches of the given lengths. Sentence n is the same however they are divided."""
         generator, items = torch.Generator().manual_seed(7), []
         for number, (source, target) in enumerate(sum(lengths, [])):
             first = torch.randint(4, 24, (source,), generator=generator)
@@ -277,7 +277,7 @@ def equals_the_joined_batch(outcome: Outcome) -> bool:
 
 
 def check(outcomes: Sequence[Outcome]) -> None:
-    """Assert the permitted deviations of every outcome."""
+    """Assert that every outcome deviates from one process only as expected."""
     for outcome in outcomes:
         # Sums are computed in another order, and logged values are rounded.
         assert outcome.accumulated < 1e-12, outcome
@@ -286,4 +286,4 @@ def check(outcomes: Sequence[Outcome]) -> None:
             # fairseq computes the softmax of float64 scores in float32.
             assert outcome.joined < 1e-6, outcome
         elif outcome.batch == "uneven":
-            assert outcome.joined > 1e-6, f"{outcome}: equal after all; say so in the docs"
+            assert outcome.joined > 1e-6, f"{outcome}: equals the joined batch, against the docs"

@@ -60,8 +60,8 @@ def arm(fault: Fault | None) -> Callable[[], int]:
 
 def _strike(fault: Fault) -> None:
     if fault.how in ("kill", "full"):
-        # Beyond the limit the kernel sends SIGXFSZ, which kills the process. If it is ignored,
-        # writing fails with EFBIG at that byte.
+        # Beyond the limit, the kernel sends SIGXFSZ, which kills the process. If the signal is
+        # ignored, writing fails with EFBIG at the limit.
         ending = signal.SIG_DFL if fault.how == "kill" else signal.SIG_IGN
         signal.signal(signal.SIGXFSZ, ending)
         resource.setrlimit(resource.RLIMIT_FSIZE, (fault.size, resource.RLIM_INFINITY))

@@ -23,15 +23,15 @@ def interrupted_run(words: list[str], save_dir: Path, fault: Fault) -> tuple[dic
     Returns:
         The last checkpoint, and the message at the fault.
     """
-    code, said = Child(train, words, fault).result()
+    code, message = Child(train, words, fault).result()
     expected = {"SIGKILL": -9, "SIGTERM": -15, "kill": -25, "full": 1}[fault.how]
-    assert code == expected, f"{fault}: exit code {code}, {said}"
+    assert code == expected, f"{fault}: exit code {code}, {message}"
     for path in save_dir.glob("checkpoint*.pt"):
         load(path)  # every checkpoint is complete
     status = read_status(save_dir)
     assert not (status and status.finished)
     call(train, words)
-    return load(save_dir / "checkpoint_last.pt"), said
+    return load(save_dir / "checkpoint_last.pt"), message
 
 
 def load(path: Path) -> dict:
@@ -40,7 +40,7 @@ def load(path: Path) -> dict:
 
 
 def differences(first: dict, second: dict) -> list[str]:
-    """Return the names of values that differ in weights, optimizer state or updates."""
+    """Return the names of different weights, optimizer states and numbers of updates."""
     found: list[str] = []
     for part in ("model", "last_optimizer_state"):
         _compare(part, first[part], second[part], found)

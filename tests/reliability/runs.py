@@ -47,7 +47,7 @@ _COMMON = f"""--user-dir {ROOT / "diverse_mha"} --optimizer adam --lr 1e-2
 
 
 def words(arch: str, data: Path, save_dir: Path, *options) -> list[str]:
-    """Return the options of fairseq-train for a run; later ones override earlier ones."""
+    """Return the arguments of fairseq-train for a run; ``options`` override the run's own."""
     folder, own = RUNS[arch]
     common = [*_COMMON.split(), *own.split(), *_RANDOM.split(), *_TERMS.split()]
     rest = ["--save-dir", save_dir, *options]

@@ -27,7 +27,7 @@ SHAPES = {"lstm": RECURRENT, "lightconv": LIGHT}
 class Watch:
     """Records when Python runs, opens, imports or connects to anything with ``CANARY`` in its name.
 
-    Looking for a file of the data folder is allowed: its name contains the languages.
+    Opening a file in a folder ``bin`` is allowed: names of data files contain the languages.
     """
 
     EVENTS = ("exec", "open", "import", "os.", "subprocess.", "socket.", "urllib.", "ctypes.")

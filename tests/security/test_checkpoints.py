@@ -61,13 +61,13 @@ def write_bomb(folder, form):
 
 @pytest.fixture(scope="module")
 def bomb(whole):
-    """A bomb in torch's current format."""
+    """Write malicious checkpoints in torch's current format."""
     write_bomb(whole, "zip")
 
 
 def test_the_unsafe_pickle_runs_code_without_the_guard(bomb, world):
-    """If it did not, the tests below would prove nothing."""
-    with contextlib.suppress(RuntimeError):  # torch warns after loading a bare pickle
+    """If the unsafe pickle ran no code, the tests below would prove nothing."""
+    with contextlib.suppress(RuntimeError):  # torch may fail after the code has run
         torch.load("bomb.pt", weights_only=False)
     assert (world / "exploded").is_dir()
     (world / "exploded").rmdir()
@@ -75,7 +75,7 @@ def test_the_unsafe_pickle_runs_code_without_the_guard(bomb, world):
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
-def test_a_malicious_checkpoint_is_refused_and_runs_nothing(
+def test_a_malicious_checkpoint_is_refused_and_runs_no_code(
     command, bomb, world, monkeypatch, capsys
 ):
     row = Row("bomb", command, "", "")
@@ -105,7 +105,7 @@ def test_the_hub_interface_refuses_a_malicious_checkpoint(whole, world):
 
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 def test_user_dir_in_a_checkpoint_is_not_imported(world, monkeypatch, capsys):
-    """One of the checkpoint's options, which evaluate-lm passes on to fairseq, is --user-dir."""
+    """An option that evaluate-lm passes on to fairseq has the value ``--user-dir=...``."""
     (world / "plugin_that_runs").mkdir()
     (world / "plugin_that_runs/__init__.py").write_text("import os; os.mkdir('exploded')\n")
     state = torch.load("lm.pt", weights_only=True)

@@ -43,7 +43,7 @@ def folders(data, pairs, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def checkpoint_of():
-    """Function that returns an untrained checkpoint, cached by name."""
+    """Function that returns an untrained checkpoint and its options, cached by name."""
     made = {}
 
     def make(group, name, folders):
@@ -63,7 +63,7 @@ def build(state, data):
 
 
 def build_if_it_fits(state, data):
-    """Build a model. Parameters may not fit it, because a text counts as true for a flag."""
+    """Build a model; its parameters may not fit, because a text counts as true for a flag."""
     try:
         build(state, data)
     except RuntimeError as error:
@@ -77,7 +77,7 @@ def data_of(state, folders):
 
 
 def test_the_watch_notices_code_that_runs(watch, tmp_path, monkeypatch):
-    """If it did not, the tests below would prove nothing."""
+    """If the watch noticed nothing, the tests below would prove nothing."""
     monkeypatch.chdir(tmp_path)
     for expression in (EXPRESSION, f"open('{CANARY}', 'w')", f"'{CANARY}'"):
         with pytest.raises(AssertionError), watch.on():
@@ -85,7 +85,7 @@ def test_the_watch_notices_code_that_runs(watch, tmp_path, monkeypatch):
     assert (tmp_path / CANARY).exists()
 
 
-def test_eval_reads_literals_in_every_module_of_fairseq():
+def test_eval_in_every_module_of_fairseq_reads_only_literals():
     root = Path(fairseq.__file__).parent
     found = 0
     for path in root.rglob("*.py"):
@@ -168,7 +168,9 @@ def test_interpolations_are_kept_and_resolvers_refused():
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_wrong_values_end_in_one_line(group, name, option, value, folders, watch, checkpoint_of):
+def test_wrong_values_are_reported_in_one_line(
+    group, name, option, value, folders, watch, checkpoint_of
+):
     state, _ = checkpoint_of(group, name, folders)
     switches = {
         "adaptive_input_cutoff": "adaptive_input",

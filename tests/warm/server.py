@@ -69,7 +69,7 @@ def import_libraries() -> None:
 
 
 def serve(address: str, python: str, process: str) -> None:
-    """Run commands until the process with the id ``process`` ends; then wait for those running."""
+    """Run commands until the process with id ``process`` ends; then wait for running commands."""
     owner = os.pidfd_open(int(process))
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
