@@ -42,7 +42,7 @@ def local_table(tmp_path_factory):
 @pytest.fixture(scope="session")
 def miniatures(tmp_path_factory):
     """Folder with small binarised data for every task."""
-    from tests.reliability import miniature  # imported here, because it imports torch
+    from tests.reliability import miniature  # a late import, because miniature imports torch
 
     folder = tmp_path_factory.mktemp("miniatures")
     miniature.write_all(folder)

@@ -38,7 +38,7 @@ def test_help_shows_the_command_as_typed(command, monkeypatch, capsys):
         assert capsys.readouterr().out.startswith(f"usage: {shown} [")
 
 
-def test_error_for_an_unknown_command_lists_the_known_ones():
+def test_error_for_an_unknown_command_lists_all_commands():
     with pytest.raises(UserError, match="invalid choice: 'analyse' .*'doctor'"):
         cli.run(["analyse"])
 
@@ -140,6 +140,6 @@ def test_a_mistyped_file_is_reported_before_torch_is_imported(command, monkeypat
             cli.run([command, "there.pt", "gone"])
 
 
-def test_every_command_has_a_module_named_like_it():
+def test_commands_and_their_modules_have_the_same_names():
     for name, command in cli.COMMANDS.items():
         assert command.module.rpartition(".")[2] == name.replace("-", "_")

@@ -16,10 +16,10 @@ SHAPE = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 24 --{0}-layers 2 --{0}-attentio
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    """Folder of binarised sentence pairs (a random sentence and its reversal).
+    """Folder of binarised sentence pairs, each a random sentence and its reversal.
 
-    It also has the sources as text for language models. Some words need escaping in pages and
-    plots.
+    The source sentences are also the text for language models. Some words need escaping in pages
+    and plots.
     """
     words = [str(n) for n in range(8)] + [
         "<script>alert(1)</script>",

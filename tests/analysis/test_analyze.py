@@ -103,7 +103,7 @@ def test_stock_checkpoint_gives_the_numbers_of_our_equivalent_architecture(
     options = ["--share-decoder-input-output-embed"]
     if task == "language_modeling":
         options = ["--tokens-per-sample", "32", "--activation-fn", "gelu"]
-        if arch.endswith("_gpt"):  # pre-norm and input dimensions of this architecture
+        if arch.endswith("_gpt"):  # transformer_lm_gpt is pre-norm and has these dimensions
             options += ["--decoder-normalize-before"]
             options += ["--decoder-input-dim", "16", "--decoder-output-dim", "16"]
     stock = save("stock", arch, *options, task=task)
@@ -116,7 +116,7 @@ def test_stock_checkpoint_gives_the_numbers_of_our_equivalent_architecture(
     assert first["architecture"].startswith(arch.removesuffix("_gpt"))
 
 
-def test_encoder_positions_of_a_pair_classifier_are_those_of_both_sentences(
+def test_a_pair_classifier_counts_the_encoder_positions_of_both_sentences(
     save, pairs, data, scores
 ):
     task = "sentence_classification"

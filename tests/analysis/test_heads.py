@@ -78,7 +78,7 @@ def test_language_models_and_classifiers_return_arrays(save, data, pairs):
         model.run([("0", "1")], target=["2"])
 
 
-def test_saved_arrays_equal_those_in_memory(checkpoint, data, tmp_path):
+def test_saved_arrays_equal_the_arrays_in_memory(checkpoint, data, tmp_path):
     run = diverse_mha.load(checkpoint, data, cpu=True).run(SENTENCES, target=SENTENCES)
     np.savez(tmp_path / "heads.npz", **run.arrays())
     arrays = np.load(tmp_path / "heads.npz")  # np.load refuses pickled objects

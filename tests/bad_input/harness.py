@@ -51,7 +51,7 @@ def run_to_exit(command: str, monkeypatch, capsys) -> tuple[int, str]:
     """Run a command; return its exit code and its output on stderr."""
     words = shlex.split(command)
     monkeypatch.setattr(sys, "argv", list(words))
-    # fairseq's log handler writes to the stdout of its first import; ignore its errors.
+    # Ignore errors of fairseq's log handler, which writes to the stdout of fairseq's first import.
     monkeypatch.setattr(logging, "raiseExceptions", False)
     capsys.readouterr()
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)

@@ -79,7 +79,7 @@ def test_commands_of_fairseq_report_errors_in_one_line(command, monkeypatch, cap
         sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
         assert capsys.readouterr().err == STARTS_OVER + "\n"
     report_uncaught(KeyboardInterrupt, KeyboardInterrupt(), None)
-    assert capsys.readouterr().err == RESUMES + "\n", "a training resumes"
+    assert capsys.readouterr().err == RESUMES + "\n", "the message is that of a training"
     report_uncaught(UserError, UserError("--path x:\nmissing"), None)
     assert capsys.readouterr().err == "error: --path x: missing\n"
     report_uncaught(ValueError, ValueError("a bug"), None)

@@ -43,7 +43,7 @@ USERS = {
     "_MeanSRIP": srip,
     "MeanPairwiseCosine": output_disagreement,
 }
-# Not tested here, because it needs a GPU or Triton's interpreter.
+# Tested in another file, because it needs a GPU or Triton's interpreter.
 ELSEWHERE = {"TiledNetwork"}
 
 
@@ -52,7 +52,7 @@ def heads():
     return torch.randn(2, 4, 3, 5, generator=generator).requires_grad_()
 
 
-def test_table_lists_all_backward_passes():
+def test_every_hand_written_gradient_is_in_the_table_of_this_test():
     source = "".join(p.read_text() for p in Path("diverse_mha").rglob("*.py"))
     assert (
         set(re.findall(r"class (\w+)\(torch\.autograd\.Function\)", source))

@@ -89,7 +89,7 @@ def test_pairs_with_more_than_8_tokens_or_a_ratio_above_3_are_dropped(source, ta
     assert (not dropped_by(source, target, max_length=8, max_ratio=3.0)) is kept
 
 
-def test_filter_keeps_pairs_together(tmp_path):
+def test_the_filter_drops_both_sides_of_a_pair(tmp_path):
     paths = [tmp_path / name for name in ("a", "b", "c", "d")]
     write_lines(paths[0], ["1 1", "2", "", "4", "5 " * 10, "6"])
     write_lines(paths[1], ["x", "y", "z", "", "5 " * 5, "6 " * 9 + "6"])

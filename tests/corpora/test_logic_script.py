@@ -97,7 +97,7 @@ def test_published_files_are_read_and_a_wrong_line_is_reported(tmp_path):
     assert "lacks train2 (plain" in refused("logic", *words, "--force", cwd=tmp_path)
 
 
-def test_published_pairs_are_verified_and_not_mixed_with_generated_ones(tmp_path):
+def test_published_pairs_are_verified_and_not_mixed_with_generated_pairs(tmp_path):
     for words in (["--from", "."], ["--draws", "5"]):
         printed = refused("logic", "--out", "out", "--published", *words, cwd=tmp_path)
         assert "has no effect with" in printed and printed.count("leave out one of them") == 1

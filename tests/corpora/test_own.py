@@ -79,7 +79,7 @@ def test_folders_contain_the_documented_files(text, tmp_path):
     )
 
 
-def test_options_take_effect(text, tmp_path):
+def test_options_of_prepare_own_take_effect(text, tmp_path):
     words = [*DE_EN, "--tokeniser", "moses", "--lowercase", "--separate-dictionaries"]
     printed = run("own", *WORDS, *words, "--max-length", "4", cwd=tmp_path).stdout
     assert "3 of 6 train pairs kept; dropped: 3 longer than 4" in printed

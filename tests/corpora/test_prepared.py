@@ -53,7 +53,7 @@ def test_separate_merges_of_each_language_are_used(folder):
         read_side(folder, "en")
 
 
-def test_data_prepared_in_other_ways_is_refused(folder):
+def test_data_of_other_languages_or_without_corpus_json_is_refused(folder):
     with pytest.raises(UserError, match="corpus.json: is of de and en, not fr"):
         read_side(folder, "fr")
     (folder / "corpus.json").unlink()

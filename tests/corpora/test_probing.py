@@ -18,7 +18,7 @@ def publish(folder, lines=LINES):
     return path
 
 
-def test_the_script_has_the_ten_tasks():
+def test_prepare_probing_has_the_ten_tasks_of_senteval():
     assert len(TASKS) == 10
     text = (ROOT / "data-prep/prepare-probing.sh").read_text()
     assert all(task in text for task in TASKS)

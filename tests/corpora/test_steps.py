@@ -88,7 +88,7 @@ def test_failed_run_removes_nothing_and_leaves_no_corpus(script, tmp_path):
     assert "wrote 9" in script("--first=9")[0], "options may change if no corpus is finished"
 
 
-def test_leftovers_of_a_killed_run_are_removed_and_damage_repaired(script, tmp_path):
+def test_leftovers_of_a_killed_run_are_removed_and_damaged_steps_repeated(script, tmp_path):
     script()
     for name in ("two.tmp", "one.old"):
         (tmp_path / "out" / name / "sub").mkdir(parents=True)

@@ -42,7 +42,7 @@ def decoded(folder: Path, language: str) -> list[str]:
     return [plain(words.string(text[n], post_process)) for n in range(len(text))]
 
 
-def test_tokenise_and_detokenise_round_trip_in_every_script(folder):
+def test_tokenising_and_detokenising_restores_text_in_every_script(folder):
     raw = (folder / "raw/test.xx").read_text(encoding="utf-8").splitlines()
     found = decoded(folder, "xx")
     assert found == [unicodedata.normalize("NFC", line) for line in raw]

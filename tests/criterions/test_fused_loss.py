@@ -188,7 +188,7 @@ SOFTMAXES = {
 def test_an_adaptive_softmax_has_the_same_loss_and_gradients_fused_or_not(case):
     """Targets are in all clusters, or in the head only.
 
-    One target's index in its cluster is that of padding, so fairseq ignores it.
+    The index of one target in its cluster equals that of padding, so fairseq ignores the target.
     """
     model, batch = build_lm(**SOFTMAXES[case]).double().train(), lm_batch()
     softmax = model.decoder.adaptive_softmax
@@ -239,7 +239,7 @@ def test_auto_is_fused_unless_an_option_needs_logits(monkeypatch):
     calls.clear()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         ours()(model, batch)
-    assert not calls, "not fused under autocast"
+    assert not calls, "the loss is not fused under autocast"
 
 
 PREPARED = {

@@ -68,7 +68,7 @@ def test_validation_always_logs_terms():
     assert log == expected and "term/hsic" in log
 
 
-def test_the_schedule_works_with_fairseqs_own_task():
+def test_the_schedule_follows_the_updates_of_fairseqs_own_task():
     """The schedule uses the update number that the stock task gets for a training step."""
     model, batch = build_ours(), toy_batch()
     task = SimpleNamespace()

@@ -200,7 +200,7 @@ def test_loss_and_gradients_are_the_token_loss_plus_the_weighted_reference_terms
     assert log.keys() - plain_log.keys() == added
     for key, (value, _) in values.items():
         # The tolerance is 1e-6: fairseq computes softmax and layer norms in float32.
-        assert not log[f"term/{key}"].requires_grad, "logged values have no graph"
+        assert not log[f"term/{key}"].requires_grad, "logged values carry no gradient"
         assert float(log[f"term/{key}"]) == pytest.approx(size * float(value), rel=1e-6), key
     torch.testing.assert_close(loss, expected.detach(), rtol=1e-6, atol=0)
     for parameter, grad in zip(model.parameters(), grads, strict=True):
@@ -263,7 +263,7 @@ def test_only_states_of_active_terms_are_requested():
 
 
 def test_states_are_requested_only_from_components_of_a_term():
-    """Attention is slower if it returns weights, so only components that need them do."""
+    """Attention that returns weights is slower, so weights are requested only where needed."""
     term = criterion(disagreement="position", disagreement_on="encoder", hsic_weight=1e-7)
     expected = {"encoder": ("weights", "outputs"), "cross": ("outputs",), "decoder": ("outputs",)}
     asked = term.diversity.wanted_of(build_ours().heads)

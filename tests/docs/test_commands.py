@@ -21,7 +21,7 @@ def tier(page: str):
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=tier(page)) for page in PAGES])
-def test_commands_of_a_page_run(page, world, tmp_path):
+def test_documented_commands_of_a_page_succeed(page, world, tmp_path):
     run = [command for command in commands(page) if not command.not_run]
     clone = world.clone(tmp_path / "clone", page)
     complaints = list(filter(None, map(clone.complaint, run)))

@@ -1,4 +1,4 @@
-"""Messages of other packages on docs/errors.md are verbatim."""
+"""docs/errors.md quotes messages of other packages verbatim."""
 
 import argparse
 import importlib

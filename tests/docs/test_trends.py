@@ -47,12 +47,12 @@ def test_the_best_target_is_the_vertex_and_the_range_is_as_wide_as_the_parabola(
     assert [best, low, high] == pytest.approx([2**-3, 2**-4, 2**-2], rel=0.01)
 
 
-def test_a_best_target_outside_the_tried_range_is_its_end():
+def test_a_best_target_outside_the_tried_range_is_replaced_by_the_end_of_the_range():
     points = [(x, 0.01 * (x + 9) ** 2) for x in (-5.0, -4.0, -3.0, -2.0, -1.0)]
     assert trends.best_target(points, -1, 0.01)[0] == 2**-5
 
 
-def test_a_gain_is_over_the_baseline_with_as_many_heads_and_the_same_seed():
+def test_a_gain_is_computed_over_the_baseline_with_equal_heads_and_seed():
     rows = {
         "2 heads: Baseline": [run("heads", "h2-baseline", 11, sacrebleu=40)]
         + [run("heads", "h2-baseline", 12, sacrebleu=30)],

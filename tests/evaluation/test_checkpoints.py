@@ -26,7 +26,7 @@ def test_another_vocabulary_is_refused_with_both_sizes():
         module.load_state_dict({"weight": torch.zeros(9, 2)})
 
 
-def test_unrelated_errors_are_not_reported_as_misfit(tmp_path):
+def test_unrelated_errors_are_not_reported_as_data_that_does_not_fit(tmp_path):
     with pytest.raises(RuntimeError, match="out of luck"), fitting("x.pt", tmp_path):
         raise RuntimeError("out of luck")
 
@@ -82,7 +82,7 @@ def loaded(path, **options):
         ({"tokens_per_sample": 50}, "b.pt: trained with --tokens-per-sample 50, but a.pt with 16"),
     ],
 )
-def test_language_models_with_other_blocks_are_refused(options, message):
+def test_language_models_with_different_blocks_are_refused(options, message):
     first = loaded("a.pt", tokens_per_sample=16, sample_break_mode="none")
     plain = {"tokens_per_sample": 16, "sample_break_mode": None, "add_bos_token": False}
     check_same_blocks([loaded("translation.pt", source_lang="de"), first, loaded("b.pt", **plain)])

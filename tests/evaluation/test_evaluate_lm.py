@@ -84,7 +84,7 @@ def test_options_of_fairseq_are_passed_on(data, checkpoint, scored, tmp_path):
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_loss_of_nan_has_no_perplexity(data, checkpoint, monkeypatch, loss):
+def test_a_loss_that_is_not_finite_has_no_perplexity(data, checkpoint, monkeypatch, loss):
     monkeypatch.setattr(evaluate_lm, "score", lambda *given: (loss, 16))
     with pytest.raises(UserError, match=f"its loss is {loss} bits per token, so it has no perpl"):
         evaluate_lm.main([f"{checkpoint}", f"{data}"])

@@ -1,4 +1,4 @@
-"""Input of ``diverse-mha translate``. Its search is tested in integration/."""
+"""Input of ``diverse-mha translate``. The search is tested in tests/integration/."""
 
 import io
 from types import SimpleNamespace

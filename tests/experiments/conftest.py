@@ -58,7 +58,7 @@ def place(tmp_path):
 
 @pytest.fixture
 def runs(place):
-    """Four runs. Their training data exists."""
+    """Four runs whose training data exists."""
     methods = ("baseline", "drophead", "hsic", "orthogonality")
     found = [plan(Experiment("ptb", method=method), "smoke") for method in methods]
     data = found[0].data(place)

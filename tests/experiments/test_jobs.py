@@ -66,7 +66,7 @@ def test_a_signal_or_an_error_ends_all_commands_and_their_children(tmp_path, rai
         assert ends(int((tmp_path / name).read_text()))
 
 
-def test_other_runs_go_on_after_a_failure_and_finished_runs_are_not_repeated(place, runs, capfd):
+def test_a_failed_run_stops_no_other_run_and_finished_runs_are_not_repeated(place, runs, capfd):
     start = Stand(failing="drophead")
     found = Runner(place, jobs=2, start=start).run_all(runs)
     assert set(found) == {runs[0], runs[2], runs[3]}

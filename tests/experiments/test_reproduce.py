@@ -135,7 +135,7 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
         (["all", "table-1", "--scale", "smoke"], "table-1: is a table of one paper"),
     ],
 )
-def test_mistakes_are_refused_in_one_line(words, message, tmp_path):
+def test_invalid_arguments_of_reproduce_are_reported_in_one_line(words, message, tmp_path):
     with pytest.raises(UserError, match=message) as error:
         reproduce(*words, "--out", str(tmp_path / "out"))
     assert "\n" not in str(error.value)

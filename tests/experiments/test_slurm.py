@@ -9,7 +9,7 @@ from experiments.runner import Runner
 from experiments.slurm import SlurmRunner, queued_jobs, read_options
 
 
-def test_missing_runs_are_submitted_and_finished_ones_collected(place, runs, start, capsys):
+def test_missing_runs_are_submitted_and_finished_runs_are_collected(place, runs, start, capsys):
     Runner(place, start=start).run_all(runs[:1])
     states, given = {}, []
 

@@ -132,7 +132,7 @@ def test_bleu_that_differs_significantly_from_the_baseline_is_marked(rows, place
 
     marked = marks(CHOICES)
     assert marked == {"baseline": "", "out": " **", "em": "", "coda": ""}
-    assert marks(replace(CHOICES, seeds=(1,)))["out"] == " **†", "tested over sentences only"
+    assert marks(replace(CHOICES, seeds=(1,)))["out"] == " **†", "one seed is tested over sentences"
     text = to_text(
         lay_out(table, [(moved["out"], [Number("bleu", 1.0, (2.0,), mark=" *"), None])], CHOICES)
     )

@@ -57,7 +57,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("paper", "table", "name"), SAMPLES)
-def test_values_are_those_of_the_papers(paper, table, name):
+def test_published_values_in_the_tables_equal_those_in_the_papers(paper, table, name):
     *_, row = find(paper, table).only(name).rows
     values = [cell and cell.paper for cell in row.cells]
     expected = SAMPLES[paper, table, name]

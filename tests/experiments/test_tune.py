@@ -110,7 +110,7 @@ def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
         ),
     ],
 )
-def test_mistakes_are_refused(words, message, tmp_path):
+def test_invalid_tuning_options_are_refused(words, message, tmp_path):
     with pytest.raises(UserError, match=message):
         cli.run([*words, "--out", str(tmp_path)])
 

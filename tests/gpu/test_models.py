@@ -52,7 +52,7 @@ def step(family, model, sample, learning_rate=0.1):
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("family", SIDES)
-def test_a_training_step_equals_that_on_the_cpu(family, method, dtype, record_property):
+def test_training_steps_on_gpu_and_cpu_are_equal(family, method, dtype, record_property):
     apart = {"values": 0.0, "gradients": 0.0, "parameters": 0.0}
     for sizes, padding in BATCHES:
         sample = families.batch(family, sizes, padding)
@@ -70,7 +70,7 @@ def test_a_training_step_equals_that_on_the_cpu(family, method, dtype, record_pr
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_beam_search_equals_that_on_the_cpu(method, record_property):
+def test_hypotheses_and_scores_on_gpu_and_cpu_are_equal(method, record_property):
     model = model_of("translation", method).float().eval()
     sample = toy.toy_batch([9, 5, 7, 2, 6], [3, 3, 3, 3, 3])
     expected = toy.beam_search(model, sample)

@@ -23,7 +23,8 @@ from tests.gpu.device import DEVICE, DTYPES, MARKS, ON_GPU, TOLERANCE, distance,
 
 pytestmark = MARKS
 B, H, T, D = 4, 8, 30, 16
-# Votes in a chunk. Its tokens are fewer than B * T, so there are full chunks, which are compiled.
+# Number of votes in a chunk: those of fewer than B * T tokens. So there are full chunks, which are
+# compiled.
 CHUNK = 12_288
 MASK = torch.arange(T)[None, :] >= torch.tensor([T, 12, 0, 1])[:, None]  # True = padding
 
@@ -128,7 +129,7 @@ def value_and_gradient(operation, x, mask):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_operation_equals_that_on_the_cpu(operation, dtype, record_property):
+def test_operations_on_gpu_and_cpu_are_equal(operation, dtype, record_property):
     draw, function = OPERATIONS[operation]
     x = draw(torch.Generator().manual_seed(3)).to(dtype)
     expected = value_and_gradient(function, x.double(), MASK)

@@ -155,7 +155,7 @@ def test_padding_changes_no_term(name):
     assert heads.sample_size == other.sample_size == (inputs["labels"] != -100).sum()
 
 
-def test_left_padding_gives_the_same_terms():
+def test_left_and_right_padding_give_the_same_terms():
     model, inputs = build("llama"), batch("llama")
     moved = {key: x.roll(2, dims=1) for key, x in inputs.items()}
     keep = [1]  # only the padded sentence changes its positions

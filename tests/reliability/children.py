@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 
 import torch
-import torch._dynamo  # optimizers import it, which takes a second
+import torch._dynamo  # imported by optimizers, which takes a second
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import train as fairseq_train
@@ -30,8 +30,8 @@ class Child:
     """A process that calls ``function(*arguments)``.
 
     Args:
-        function: defined at the top level of a module.
-        *arguments: its arguments.
+        function: must be defined at the top level of a module.
+        *arguments: arguments of the function.
     """
 
     def __init__(self, function: Callable, *arguments):

@@ -165,8 +165,8 @@ def _configuration(run: str, data: Path):
     args = options.parse_args_and_arch(options.get_training_parser(), words)
     cfg = convert_namespace_to_omegaconf(args)
     if "token_loss" in cfg.criterion:
-        # Otherwise one process would use the fused loss, and several fairseq's loss, which rounds
-        # to float32.
+        # Otherwise one process would use the fused loss, and several processes would use fairseq's
+        # loss, which rounds to float32.
         cfg.criterion.token_loss = "stock"
     return cfg
 

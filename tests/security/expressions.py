@@ -1,4 +1,4 @@
-"""Checkpoints with options that would run code if evaluated, and a watch that detects it."""
+"""Checkpoints with options that would run code if evaluated, and a watch that detects the code."""
 
 import copy
 import dataclasses
@@ -80,7 +80,7 @@ def task_of(group: str, name: str) -> str:
 
 
 def arguments(group: str, name: str, folders: dict[str, str]) -> Namespace:
-    """Return the parsed command line of a training of a tiny model with this component."""
+    """Return the parsed arguments of a training of a tiny model that has the component ``name``."""
     task = task_of(group, name)
     kind = (
         "sentence_classification"

@@ -87,7 +87,7 @@ def test_help_works_in_a_folder_with_an_unusual_name(script, clone):
 
 @pytest.mark.parametrize("name", PREPARATIONS)
 def test_help_has_an_example_and_wrong_options_are_reported(name, clone):
-    """This works without Python, and so before set-up."""
+    """Help and errors need no Python, so they work before set-up."""
     script = Path("-c d/data-prep", name)
     done = run(script, "--help", cwd=clone.parent, python="/nowhere", CDPATH=".")
     assert (done.returncode, done.stderr) == (0, "")

@@ -51,7 +51,7 @@ def test_missing_language_is_reported(tmp_path):
         ),
     ],
 )
-def test_data_of_the_other_task_is_reported(name, there, message, tmp_path):
+def test_data_of_another_task_is_reported(name, there, message, tmp_path):
     for file in there:
         (tmp_path / file).write_text("a 1\n")
     with pytest.raises(ValueError, match=message):

@@ -197,7 +197,7 @@ def test_exit_code_is_0_if_all_workers_succeed():
     assert train.run_workers([python("pass"), python("pass")]) == 0
 
 
-def test_a_failed_worker_ends_the_others(capsys):
+def test_a_failed_worker_ends_the_other_workers(capsys):
     start = time.monotonic()
     code = train.run_workers(
         [python("import time; time.sleep(200)"), python("raise SystemExit(7)")]

@@ -17,7 +17,7 @@ def known(words: list[str]) -> bool:
     while words[:1] == ["-W"]:
         words = words[2:]
     if len(words) > 1 and words[0] == "-m":
-        return not words[1].startswith("subword_nmt")  # which reopens standard streams
+        return not words[1].startswith("subword_nmt")  # subword_nmt reopens standard streams
     return bool(words) and words[0].endswith(".py")
 
 

@@ -27,7 +27,7 @@ from diverse_mha.common.errors import UserError
         ),
     ],
 )
-def test_other_scores_are_compared_over_seeds(tmp_path, content, measure, capsys):
+def test_perplexity_and_accuracy_are_compared_over_seeds(tmp_path, content, measure, capsys):
     values = {"base": (80.0, 82.0, 81.0), "other": (78.0, 77.0, 79.5)}
     for method, scores in values.items():
         for seed, score in enumerate(scores, start=1):

@@ -66,7 +66,7 @@ def test_missing_seeds_are_compared_by_least_squares():
     assert [one.interval for one in found] == [None, None]
 
 
-def test_equal_scores_by_seed_have_no_difference():
+def test_equal_scores_of_every_seed_have_a_p_value_of_1():
     rows = [{seed: 40 + 0.1 * seed for seed in range(5)}] * 3
     assert [one.p for one in by_rows_and_seeds(rows)] == [1, 1]
 
