@@ -223,8 +223,8 @@ def test_a_link_as_environment_and_outputs_are_ignored_by_git(tmp_path):
     for name in ("runs", "data", ".python"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()
-    words = ["git", "-C", tmp_path, "status", "--porcelain"]
-    assert subprocess.run(words, capture_output=True, text=True).stdout == "?? .gitignore\n"
+    arguments = ["git", "-C", tmp_path, "status", "--porcelain"]
+    assert subprocess.run(arguments, capture_output=True, text=True).stdout == "?? .gitignore\n"
 
 
 def test_torchaudio_is_absent_or_can_be_imported():

@@ -279,18 +279,18 @@ def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
         assert sorted(targets) == list(range(len(targets))) and 6 <= len(targets) <= 12
     gold = tmp_path / "gold"
     gold.write_text(out)
-    words = ["align", str(checkpoint), str(data), "--cpu", "--gold", str(gold)]
-    assert run([*words, "--report"]) == 0
+    arguments = ["align", str(checkpoint), str(data), "--cpu", "--gold", str(gold)]
+    assert run([*arguments, "--report"]) == 0
     table = capsys.readouterr().out.splitlines()
     # The row of the chosen head begins with its layer. A note may also end with "chosen".
     (chosen,) = [line.split() for line in table if re.match(r" *\d.* chosen$", line)]
     assert chosen[-4:-1] == ["0.000", "1.000", "1.000"] and len(table) == 2 + 2 * 2 * 5 + 4
     assert [line.split()[1:3].count("average") for line in table].count(1) == 4
     other = "2" if chosen[1] == "1" else "1"
-    assert run([*words, "--head", f"{chosen[0]}.{other}"]) == 0
+    assert run([*arguments, "--head", f"{chosen[0]}.{other}"]) == 0
     assert f"head {other} (AER 0." in capsys.readouterr().err
     gold.write_text(re.sub(r"\d+", lambda found: str(int(found[0]) + 1), out))
-    assert run([*words, "--gold-from", "1", "--report"]) == 0
+    assert run([*arguments, "--gold-from", "1", "--report"]) == 0
     assert capsys.readouterr().out.splitlines() == table
 
 

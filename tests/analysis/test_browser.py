@@ -31,8 +31,16 @@ def paths(checkpoint, save):
 @pytest.fixture(scope="module")
 def report(paths, data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    words = ["--cpu", "--sentences", "3", "--measures", "cka,importance", "--output", str(folder)]
-    assert run(["analyze", *paths, str(data), *words]) == 0
+    arguments = [
+        "--cpu",
+        "--sentences",
+        "3",
+        "--measures",
+        "cka,importance",
+        "--output",
+        str(folder),
+    ]
+    assert run(["analyze", *paths, str(data), *arguments]) == 0
     return folder / "report.html"
 
 

@@ -37,8 +37,8 @@ def test_pruned_heads_are_zero_and_the_loss_equals_that_with_masked_heads(
     by, checkpoint, data, tmp_path, capsys
 ):
     output = tmp_path / "pruned.pt"
-    words = ["--share", "0.3", "--by", by, "--output", str(output), "--cpu"]
-    assert run(["prune", str(checkpoint), str(data), *words]) == 0
+    arguments = ["--share", "0.3", "--by", by, "--output", str(output), "--cpu"]
+    assert run(["prune", str(checkpoint), str(data), *arguments]) == 0
     printed = capsys.readouterr().out
     heads = [
         Head(c, int(n), int(h))
@@ -68,10 +68,10 @@ def test_pruned_heads_are_zero_and_the_loss_equals_that_with_masked_heads(
 @pytest.mark.integration
 def test_keep_one_leaves_a_head_in_every_attention(checkpoint, data, tmp_path, capsys):
     output = str(tmp_path / "pruned.pt")
-    words = ["prune", str(checkpoint), str(data), "--output", output, "--cpu", "--keep-one"]
+    arguments = ["prune", str(checkpoint), str(data), "--output", output, "--cpu", "--keep-one"]
     with pytest.raises(UserError, match="--heads 19: 19 of 24 heads; at most 18 can be pruned"):
-        run([*words, "--heads", "19"])
-    assert run([*words, "--heads", "18", "--steps", "3"]) == 0
+        run([*arguments, "--heads", "19"])
+    assert run([*arguments, "--heads", "18", "--steps", "3"]) == 0
     model = load(output, str(data), cpu=True).model
     for site in sites_of(model):
         columns = site.attention.out_proj.weight.view(16, 4, 4)
@@ -85,8 +85,16 @@ def test_the_curve_has_an_interval_over_seeds(save, data, tmp_path, capsys):
         f"base={save('base-seed2', 'transformer_disagree')}",
         str(save("mine", "transformer_coda")),
     ]
-    words = ["--curve", "0,0.5,1", "--score-subset", "valid", "--output", str(tmp_path), "--cpu"]
-    assert run(["prune", *paths, str(data), "--by", "gradient", *words]) == 0
+    arguments = [
+        "--curve",
+        "0,0.5,1",
+        "--score-subset",
+        "valid",
+        "--output",
+        str(tmp_path),
+        "--cpu",
+    ]
+    assert run(["prune", *paths, str(data), "--by", "gradient", *arguments]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("Heads pruned by gradient: loss, bits per token on valid\nshare ")
     assert re.search(r"^0\.5 +\d\.\d+ ± 0\.\d+ +\d\.\d+$", printed, re.M)

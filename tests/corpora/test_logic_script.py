@@ -81,20 +81,20 @@ def test_published_files_are_read_and_a_wrong_line_is_reported(tmp_path):
     for n, found in pairs.items():
         with gzip.open(tmp_path / f"train{n}.gz", "wt") as file:
             file.writelines(f"{line}\n" for line in found)
-    words = ["--out", "out", "--from", ".", "--train-operators", "3"]
-    run("logic", *words, cwd=tmp_path)
+    arguments = ["--out", "out", "--from", ".", "--train-operators", "3"]
+    run("logic", *arguments, cwd=tmp_path)
     read = (tmp_path / "out/pairs/4.tsv").read_text().splitlines()
     assert read == pairs[4]
     assert {line[-1] for line in split(tmp_path / "out", "train")} == set("123")
     with gzip.open(tmp_path / "train2.gz", "at") as file:
         file.write("<\ta\t( not g )\n")
-    assert "(step pairs: --files=" in refused("logic", *words, cwd=tmp_path)
-    printed = refused("logic", *words, "--force", cwd=tmp_path)
+    assert "(step pairs: --files=" in refused("logic", *arguments, cwd=tmp_path)
+    printed = refused("logic", *arguments, "--force", cwd=tmp_path)
     assert f"train2.gz:{len(pairs[2]) + 1}: unknown token 'g'; formulas have a b" in printed
     (tmp_path / "train2.gz").write_bytes((tmp_path / "train3.gz").read_bytes()[:99])
-    assert "train2.gz is damaged" in refused("logic", *words, "--force", cwd=tmp_path)
+    assert "train2.gz is damaged" in refused("logic", *arguments, "--force", cwd=tmp_path)
     (tmp_path / "train2.gz").unlink()
-    assert "lacks train2 (plain" in refused("logic", *words, "--force", cwd=tmp_path)
+    assert "lacks train2 (plain" in refused("logic", *arguments, "--force", cwd=tmp_path)
 
 
 def test_published_pairs_are_verified_and_not_mixed_with_generated_pairs(tmp_path):

@@ -57,8 +57,8 @@ def test_folders_contain_the_documented_files(text, tmp_path):
         "Far too long\n" + "far too long " * 20 + "\n\n" + "A man.\n" * 3
     )
     (text / "valid.de").write_text("Der Hund läuft.\n" * 6)
-    words = [*WORDS, *DE_EN, "--tokeniser", "moses", "--merges", "30"]
-    printed = run("own", *words, cwd=tmp_path).stdout.splitlines()
+    arguments = [*WORDS, *DE_EN, "--tokeniser", "moses", "--merges", "30"]
+    printed = run("own", *arguments, cwd=tmp_path).stdout.splitlines()
     out = tmp_path / "out"
     first = (out / "raw/test.en").read_text(encoding="utf-8").split("\n")[0]
     assert first == "Two dogs' owners\u2028run."
@@ -73,15 +73,15 @@ def test_folders_contain_the_documented_files(text, tmp_path):
     assert printed[2].startswith(f"[3/5] filter: {kept}")
     assert " (30 requested, but no further pair occurs twice); different subwords: " in printed[3]
     (text / "test.en").write_text("One six.\n" * 6)
-    refusal = refused("own", *words, cwd=tmp_path)
+    refusal = refused("own", *arguments, cwd=tmp_path)
     assert (
         "out holds a corpus prepared from other files or options (step raw: --files=oth" in refusal
     )
 
 
 def test_options_of_prepare_own_take_effect(text, tmp_path):
-    words = [*DE_EN, "--tokeniser", "moses", "--lowercase", "--separate-dictionaries"]
-    printed = run("own", *WORDS, *words, "--max-length", "4", cwd=tmp_path).stdout
+    arguments = [*DE_EN, "--tokeniser", "moses", "--lowercase", "--separate-dictionaries"]
+    printed = run("own", *WORDS, *arguments, "--max-length", "4", cwd=tmp_path).stdout
     assert "3 of 6 train pairs kept; dropped: 3 longer than 4" in printed
     assert "dictionaries of " in printed
     assert (tmp_path / "out/tok/test.de").read_text().startswith("der mann-hund läuft .\n")
@@ -96,8 +96,8 @@ def test_lines_longer_than_a_model_reads_are_reported(text, tmp_path):
     """The end-of-sentence token counts as a position."""
     for split, length in {"valid": 1023, "test": 1024}.items():
         write_lines(text / f"{split}.de", [". " * length] * 6)
-    words = [*DE_EN, "--tokeniser", "moses", "--merges", "9"]
-    printed = run("own", *WORDS, *words, cwd=tmp_path, check=False)
+    arguments = [*DE_EN, "--tokeniser", "moses", "--merges", "9"]
+    printed = run("own", *WORDS, *arguments, cwd=tmp_path, check=False)
     assert printed.returncode == 0 and printed.stderr.startswith(
         "warning: test.de: 6 lines of 1,024 sub"
     )
@@ -143,8 +143,8 @@ def test_variants_of_a_language_code_select_the_same_rules(given, code, noted):
 
 
 def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
-    words = [*WORDS, *DE_EN, "--like", "earlier"]
-    done = run("own", *words, cwd=tmp_path, check=False)
+    arguments = [*WORDS, *DE_EN, "--like", "earlier"]
+    done = run("own", *arguments, cwd=tmp_path, check=False)
     printed = done.stdout
     out = tmp_path / "out"
     assert (out / "bpe/codes").read_text() == CODES
@@ -162,62 +162,64 @@ def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
     assert len(warned) == 6 and warned[0].startswith(
         f"warning: train.de: {float(unknown[1]):.1f}% of"
     )
-    assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5
+    assert run("own", *arguments, cwd=tmp_path).stdout.count("(already done)") == 5
     (earlier / "bin/dict.de.txt").write_text("other 1\n")
-    assert "(step bin: --dict" in refused("own", *words, cwd=tmp_path)
+    assert "(step bin: --dict" in refused("own", *arguments, cwd=tmp_path)
 
 
 def test_gzipped_text_gives_the_same_corpus(text, tmp_path):
-    words = [*WORDS, *DE_EN, "--merges", "40"]
-    run("own", *words, cwd=tmp_path)
+    arguments = [*WORDS, *DE_EN, "--merges", "40"]
+    run("own", *arguments, cwd=tmp_path)
     before = digest(tmp_path / "out")
     for path in sorted(text.iterdir()):
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         if path.name == "train.de":
-            assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5, (
+            assert run("own", *arguments, cwd=tmp_path).stdout.count("(already done)") == 5, (
                 "gzipping a text repeats no step"
             )
             path.write_text("Eins\n" * 6)
-            printed = refused("own", *words, cwd=tmp_path)
+            printed = refused("own", *arguments, cwd=tmp_path)
             assert "text has train.de and train.de.gz with different text; keep one of t" in printed
         path.unlink()
-    assert run("own", *words, cwd=tmp_path).stdout.count("(already done)") == 5
-    run("own", *words, "--out", "again", cwd=tmp_path)
+    assert run("own", *arguments, cwd=tmp_path).stdout.count("(already done)") == 5
+    run("own", *arguments, "--out", "again", cwd=tmp_path)
     assert digest(tmp_path / "again") == before
     (text / "train.de.gz").unlink()
-    printed = refused("own", *words, cwd=tmp_path)
+    printed = refused("own", *arguments, cwd=tmp_path)
     assert "text has no train.de; put it there, plain or gzipped as train.de.gz" in printed
 
 
 def test_other_languages_need_another_folder_or_force(text, tmp_path):
-    words = [*WORDS, "--target", "en", "--merges", "40"]
-    run("own", *words, "--source", "de", cwd=tmp_path)
+    arguments = [*WORDS, "--target", "en", "--merges", "40"]
+    run("own", *arguments, "--source", "de", cwd=tmp_path)
     for split in SPLITS:
         (text / f"{split}.de").rename(text / f"{split}.fr")
-    printed = refused("own", *words, "--source", "fr", cwd=tmp_path)
+    printed = refused("own", *arguments, "--source", "fr", cwd=tmp_path)
     assert (
         "out holds another prepared corpus (own, de to en); give another --out, or --for" in printed
     )
-    run("own", *words, "--source", "fr", "--force", cwd=tmp_path)
+    run("own", *arguments, "--source", "fr", "--force", cwd=tmp_path)
     assert (tmp_path / "out/bin/dict.fr.txt").is_file()
 
 
 def test_folder_with_foreign_files_is_left_unchanged(text, tmp_path):
-    words = [*WORDS[:2], *DE_EN, "--merges", "40", "--out", "docs"]
+    arguments = [*WORDS[:2], *DE_EN, "--merges", "40", "--out", "docs"]
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/.hidden").touch()
-    run("own", *words, cwd=tmp_path)
+    run("own", *arguments, cwd=tmp_path)
     (tmp_path / "docs/notes").touch()  # files beside a corpus are allowed
-    run("own", *words, "--force", "--lowercase", cwd=tmp_path)
+    run("own", *arguments, "--force", "--lowercase", cwd=tmp_path)
     (tmp_path / "other").mkdir()
     (tmp_path / "other/page.md").touch()
-    printed = refused("own", *words, "--out", "other", cwd=tmp_path)
+    printed = refused("own", *arguments, "--out", "other", cwd=tmp_path)
     assert (
         "--out other: has other files in it (page.md); give a new folder, or an empty one"
         in printed
     )
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["page.md"]
-    assert "--out text: has other files" in refused("own", *words, "--out", "text", cwd=tmp_path)
+    assert "--out text: has other files" in refused(
+        "own", *arguments, "--out", "text", cwd=tmp_path
+    )
 
 
 @pytest.mark.parametrize("harm", ["bin/corpus.json", "bpe/codes", "{}"])

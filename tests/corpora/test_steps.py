@@ -165,13 +165,13 @@ def wait_for(path: Path, process):
 
 def test_the_demo_corpus_keeps_its_bytes_and_repeats_only_changed_steps(tmp_path):
     """If the bytes change, raise demo.VERSION."""
-    words = ["--pairs", "500", "--merges", "200", "--out", "my data/demo"]
-    printed = run("demo", *words, cwd=tmp_path).stdout.splitlines()
+    arguments = ["--pairs", "500", "--merges", "200", "--out", "my data/demo"]
+    printed = run("demo", *arguments, cwd=tmp_path).stdout.splitlines()
     assert printed[-1] == "ready: fairseq-train 'my data/demo/bin'"
     assert digest(tmp_path / "my data/demo") == "09c4479adeab"
-    again = run("demo", *words, "--workers", "1", cwd=tmp_path).stdout
+    again = run("demo", *arguments, "--workers", "1", cwd=tmp_path).stdout
     assert again.count("(already done)") == 5
-    printed = refused("demo", *words, "--seed", "2", cwd=tmp_path)
+    printed = refused("demo", *arguments, "--seed", "2", cwd=tmp_path)
     assert "(step raw: --version=2 --pairs=500 --seed=1)" in printed
-    printed = run("demo", *words, "--merges=150", "--force", cwd=tmp_path).stdout.splitlines()
+    printed = run("demo", *arguments, "--merges=150", "--force", cwd=tmp_path).stdout.splitlines()
     assert [line.endswith("(already done)") for line in printed[:5]] == [1, 1, 1, 0, 0]

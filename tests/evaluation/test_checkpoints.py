@@ -32,10 +32,10 @@ def test_unrelated_errors_are_not_reported_as_data_that_does_not_fit(tmp_path):
 
 
 def test_data_without_a_language_pair_is_reported(tmp_path):
-    words = ["--encoder-layers", "1"]
+    arguments = ["--encoder-layers", "1"]
     args = fairseq_options.parse_args_and_arch(
         fairseq_options.get_training_parser(),
-        [str(tmp_path), "--task", "translation", "--arch", "transformer_tiny", *words],
+        [str(tmp_path), "--task", "translation", "--arch", "transformer_tiny", *arguments],
     )
     (tmp_path / "dict.txt").write_text("a 1\n")
     with pytest.raises(UserError, match=r"does not fit x.pt \(Could not infer language pair"):

@@ -15,9 +15,9 @@ def test_preparation_averaging_search_and_score_are_read_from_a_recipe():
     found = read_pipeline(there, defaults={"prefix_size": 0})
     assert found.prepare == ("prepare-x.sh", "--merges", "5")
     assert (found.average, found.average_by) == (10, "update")
-    words = ("--max-len-a", "1.2", "--sampling", "--compound-split")
-    assert found.evaluate == words
-    assert found.options == ("--beam", "4", "--lenpen", "0.6", *words)
+    arguments = ("--max-len-a", "1.2", "--sampling", "--compound-split")
+    assert found.evaluate == arguments
+    assert found.options == ("--beam", "4", "--lenpen", "0.6", *arguments)
     model = {"task": {"_name": "exact_language_modeling"}, "eval_lm": {"context_window": 96}}
     assert read_pipeline(model).options == ("--context-window", "96")
 

@@ -32,8 +32,8 @@ def run(tmp_path):
 
 
 def test_averaging_and_search_follow_the_recipe_unless_options_are_given(run, capsys):
-    words = [str(run), "bin", "--lenpen", "1.5"]
-    args, inputs = parse_with_fairseqs(build_parser(), words, {})
+    arguments = [str(run), "bin", "--lenpen", "1.5"]
+    args, inputs = parse_with_fairseqs(build_parser(), arguments, {})
     assert inputs.checkpoint == str(run / "averaged.pt")
     assert torch.load(inputs.checkpoint)["model"]["w"] == 2.5, (
         "the last two checkpoints are averaged"
@@ -43,8 +43,8 @@ def test_averaging_and_search_follow_the_recipe_unless_options_are_given(run, ca
     options = "--beam=4 --lenpen=0.6 --max-len-a=1.2 --compound-split"
     assert capsys.readouterr().out == f"{run}: its recipe uses averaged.pt {options}\n"
     before = (run / "averaged.pt").stat().st_mtime_ns
-    words = [str(run), "bin", "--no-compound-split"]
-    assert not parse_with_fairseqs(build_parser(), words, {})[0].compound_split
+    arguments = [str(run), "bin", "--no-compound-split"]
+    assert not parse_with_fairseqs(build_parser(), arguments, {})[0].compound_split
     assert (run / "averaged.pt").stat().st_mtime_ns == before, "the average is written once"
     os.utime(run / "averaged.pt", (1, 1))
     open_folders(str(run), [])

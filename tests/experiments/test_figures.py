@@ -137,9 +137,9 @@ def test_one_command_trains_models_and_draws_their_figure(
     paper, figure, rows, local_table, tmp_path
 ):
     name = f"figure-{figure}"
-    words = ["--scale", "smoke", "--rows", rows, "--updates", "2", "--out", tmp_path]
-    words += ["--data", local_table / "smoke/data"]
-    done = run("diverse_mha.cli", "reproduce", paper, name, *words, cwd=tmp_path)
+    arguments = ["--scale", "smoke", "--rows", rows, "--updates", "2", "--out", tmp_path]
+    arguments += ["--data", local_table / "smoke/data"]
+    done = run("diverse_mha.cli", "reproduce", paper, name, *arguments, cwd=tmp_path)
     stem = tmp_path / f"smoke/tables/{paper}-{name}-rows-2-updates"
     assert f"{stem}.png" in done.stdout
     points = [*csv.DictReader(stem.with_suffix(".points.csv").open())]

@@ -74,8 +74,8 @@ def test_a_run_name_contains_the_choices_and_a_key_of_all_settings():
 
 def test_paper_scale_runs_are_evaluated_with_the_settings_of_their_recipe():
     run = plan(Experiment("wmt14_en_de_google", method="coda"), "paper")
-    words = ("--beam", "4", "--lenpen", "0.6", "--compound-split")
-    assert (run.pipeline.options, run.pipeline.average) == (words, 10)
+    arguments = ("--beam", "4", "--lenpen", "0.6", "--compound-split")
+    assert (run.pipeline.options, run.pipeline.average) == (arguments, 10)
     assert (run.corpus, run.languages) == ("wmt14-en-de-google", ("en", "de"))
     # Keys of published runs must not change.
     assert run.key == "6fef1669"
@@ -106,7 +106,7 @@ def test_settings_of_an_experiment_are_in_its_composed_recipe():
     assert {name: lookup(run.composed, name) for name in settings} == settings
     run = plan(Experiment("iwslt17_de_en", width=128, heads=4), "small")
     assert lookup(run.composed, "model.decoder_embed_dim") == 32, (
-        "small models have a quarter of it"
+        "the small scale divides dimensions by 4"
     )
     assert lookup(run.composed, "model.decoder_ffn_embed_dim") == 64
 

@@ -69,13 +69,13 @@ def test_a_rehearsal_resumes_and_keeps_rows_of_other_tables(tmp_path, monkeypatc
 
 @pytest.mark.integration
 def test_the_smallest_model_is_rehearsed(tmp_path, capsys):
-    words = ["reproduce", "li2021", "figure-4", "--scale", "paper", "--rows", "baseline"]
-    words += ["--rehearse", "--out", str(tmp_path)]
-    assert cli.run(words) == 0, capsys.readouterr().out
+    arguments = ["reproduce", "li2021", "figure-4", "--scale", "paper", "--rows", "baseline"]
+    arguments += ["--rehearse", "--out", str(tmp_path)]
+    assert cli.run(arguments) == 0, capsys.readouterr().out
     with (tmp_path / "rehearsal.csv").open() as lines:
         (row,) = csv.DictReader(lines)
     assert tuple(row) == COLUMNS and row["failure"] == ""
     assert int(row["parameters"]) == 1_914_119 and float(row["peak GiB"]) > 0.1
-    assert cli.run(words) == 0
+    assert cli.run(arguments) == 0
     assert "1.91M parameters" in capsys.readouterr().out
     assert len(list(tmp_path.glob("rehearsal/paper/runs/*"))) == 0, "checkpoints are removed"

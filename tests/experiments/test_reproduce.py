@@ -143,8 +143,8 @@ def test_invalid_arguments_of_reproduce_are_reported_in_one_line(words, message,
 
 
 def test_collect_without_finished_runs_writes_nothing(tmp_path, capsys):
-    words = ["li2018", "1", "--scale", "smoke", "--collect", "--out", str(tmp_path / "out")]
-    assert reproduce(*words) == 1
+    arguments = ["li2018", "1", "--scale", "smoke", "--collect", "--out", str(tmp_path / "out")]
+    assert reproduce(*arguments) == 1
     assert "nothing is finished yet" in capsys.readouterr().out
     assert not list(tmp_path.rglob("*.md"))
 
@@ -153,8 +153,8 @@ def test_user_dir_is_passed_to_every_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "handed").mkdir()
     (tmp_path / "handed/__init__.py").write_text("import diverse_mha\n")
-    words = ["yun2021", "5", "--scale", "small", "--rows", "baseline", "--dry-run"]
-    assert reproduce(*words, "--user-dir", "handed") == 0
+    arguments = ["yun2021", "5", "--scale", "small", "--rows", "baseline", "--dry-run"]
+    assert reproduce(*arguments, "--user-dir", "handed") == 0
     lines = capsys.readouterr().out.splitlines()
     run, analyze = (
         next(line for line in lines if sign in line) for sign in ("scripts/run.sh", " analyze ")
@@ -166,4 +166,4 @@ def test_user_dir_is_passed_to_every_command(tmp_path, monkeypatch, capsys):
     with pytest.raises(UserError, match="--user-dir .*json: another package has this name"):
         (tmp_path / "json").mkdir()
         (tmp_path / "json/__init__.py").touch()
-        reproduce(*words, "--user-dir", str(tmp_path / "json"))
+        reproduce(*arguments, "--user-dir", str(tmp_path / "json"))

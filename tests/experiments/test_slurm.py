@@ -44,9 +44,9 @@ def test_missing_runs_are_submitted_and_finished_runs_are_collected(place, runs,
     ],
 )
 def test_wrong_options_are_refused(options, message, tmp_path):
-    words = ["reproduce", "yun2021", "7", "--scale", "smoke", "--slurm", options]
+    arguments = ["reproduce", "yun2021", "7", "--scale", "smoke", "--slurm", options]
     with pytest.raises(UserError, match=message):
-        cli.run([*words, "--out", str(tmp_path / "out")])
+        cli.run([*arguments, "--out", str(tmp_path / "out")])
     assert read_options("gpus_per_node=8,time=2-00:00:00") == {
         "gpus_per_node": 8,
         "time": "2-00:00:00",
@@ -60,8 +60,8 @@ def test_a_machine_without_slurm_is_reported_in_one_line(monkeypatch, tmp_path):
 
 
 def test_options_without_effect_are_refused(tmp_path):
-    words = ["reproduce", "yun2021", "7", "--scale", "smoke", "--out", str(tmp_path)]
+    arguments = ["reproduce", "yun2021", "7", "--scale", "smoke", "--out", str(tmp_path)]
     with pytest.raises(UserError, match="--slurm a=1,time=1 has no effect with --dry-run"):
-        cli.run([*words, "--slurm", "a=1,time=1", "--dry-run"])
+        cli.run([*arguments, "--slurm", "a=1,time=1", "--dry-run"])
     with pytest.raises(UserError, match="--rehearse: is for --scale paper, not smoke"):
-        cli.run([*words, "--rehearse"])
+        cli.run([*arguments, "--rehearse"])

@@ -57,8 +57,8 @@ def started(monkeypatch):
 
 
 def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
-    words = [*TABLE, "--rows", "baseline,hsic", *SWEEPS, "--out", str(tmp_path)]
-    assert cli.run(words) == 0, capsys.readouterr().out
+    arguments = [*TABLE, "--rows", "baseline,hsic", *SWEEPS, "--out", str(tmp_path)]
+    assert cli.run(arguments) == 0, capsys.readouterr().out
     assert len(started) == 8, "two rows with 2 + 2 settings each"
     tried = [
         ("hsic" in name, name.partition("lr=")[2].partition(".max")[0]) for name in started[:4]
@@ -74,7 +74,7 @@ def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
     assert "baseline  lr=0.001, dropout=0.2      2.8000  chosen" in printed
     table = file.with_suffix(".csv").read_text().splitlines()
     assert table[0] == "row,settings,validation,choice" and len(table) == 9
-    assert cli.run(words) == 0 and len(started) == 8, "nothing is trained again"
+    assert cli.run(arguments) == 0 and len(started) == 8, "nothing is trained again"
     for others in (["--rows", "hsic", *SWEEPS], ["--rows", "baseline,hsic", *SWEEPS[:2]]):
         with pytest.raises(UserError, match="has the choice of another --tune or other rows; move"):
             cli.run([*TABLE, *others, "--out", str(tmp_path)])
@@ -128,17 +128,25 @@ def test_tuned_settings_of_another_table_are_refused(tmp_path):
 
 
 def test_an_option_of_a_rows_method_is_tuned_without_its_group(tmp_path, started):
-    words = [*TABLE, "--rows", "hsic", "--tune", "hsic_weight=1e-8,1e-7", "--out", str(tmp_path)]
-    assert cli.run(words) == 0 and len(started) == 2
+    arguments = [
+        *TABLE,
+        "--rows",
+        "hsic",
+        "--tune",
+        "hsic_weight=1e-8,1e-7",
+        "--out",
+        str(tmp_path),
+    ]
+    assert cli.run(arguments) == 0 and len(started) == 2
 
 
 def test_a_value_that_diverges_is_never_chosen(tmp_path, started, capsys):
-    words = [*TABLE, "--rows", "baseline", "--out", str(tmp_path)]
-    assert cli.run([*words, "--tune", "lr=90,0.002"]) == 0
+    arguments = [*TABLE, "--rows", "baseline", "--out", str(tmp_path)]
+    assert cli.run([*arguments, "--tune", "lr=90,0.002"]) == 0
     file = tmp_path / "smoke/tables/study-ptb-rows-4-updates-tune.json"
     assert json.loads(file.read_text())["rows"] == {"baseline": {"optimization.lr": [0.002]}}
     assert "baseline,lr=90,diverged,\n" in file.with_suffix(".csv").read_text()
-    assert cli.run([*words[:-1], str(tmp_path / "other"), "--tune", "lr=90,91"]) == 1
+    assert cli.run([*arguments[:-1], str(tmp_path / "other"), "--tune", "lr=90,91"]) == 1
     assert "baseline: not chosen, all diverged\n" in capsys.readouterr().out
 
 
@@ -153,15 +161,15 @@ def test_a_file_without_tuned_settings_is_refused(content, tmp_path):
 @pytest.mark.integration
 def test_a_row_is_tuned_and_then_uses_its_best_settings(local_table, tmp_path):
     data = local_table / "smoke/data"
-    words = [*TABLE, "--rows", "baseline", "--out", tmp_path, "--data", data]
-    run("diverse_mha.cli", *words, "--tune", "lr=0.001,1e30")
+    arguments = [*TABLE, "--rows", "baseline", "--out", tmp_path, "--data", data]
+    run("diverse_mha.cli", *arguments, "--tune", "lr=0.001,1e30")
     (tried,) = tmp_path.glob("smoke/tables/*-tune.csv")
     assert "baseline,lr=1e+30,diverged,\n" in tried.read_text()
     runs = list(tmp_path.glob("smoke/runs/*"))
     written = {path.name for path in tmp_path.glob("smoke/runs/*/*.json")}
     assert len(runs) == 2 and written == {"status.json"}, "no test set is read"
     (file,) = tmp_path.glob("smoke/tables/*-tune.json")
-    done = run("diverse_mha.cli", *words, "--tuned", file)
+    done = run("diverse_mha.cli", *arguments, "--tuned", file)
     assert "test perplexity" in done.stdout
     assert f"Every row has its own best settings, from {file.name}.\n" in done.stdout
     assert len(list(tmp_path.glob("smoke/runs/*"))) == 2, "the best training is not repeated"

@@ -21,8 +21,8 @@ TRAIN = """
 
 
 def test_evaluation_writes_the_accuracy_of_every_split(tmp_path):
-    words = ["--out", tmp_path, "--draws", 1500, "--seed", 2, "--train-operators", 2]
-    scripts.run("logic", *words, cwd=tmp_path)
+    arguments = ["--out", tmp_path, "--draws", 1500, "--seed", 2, "--train-operators", 2]
+    scripts.run("logic", *arguments, cwd=tmp_path)
     data, trained = tmp_path / "bin", tmp_path / "run"
     options = TRAIN.format(plugin=PLUGIN).split()
     run("fairseq_cli.train", data, *options, "--save-dir", trained, "--max-epoch", 1)

@@ -141,8 +141,8 @@ def test_num_batch_buckets_pads_lengths_to_buckets(data, tmp_path):
 
 
 def test_an_error_that_all_processes_raise_is_printed_once(data, tmp_path):
-    words = [data, *TRAIN.format(plugin=PLUGIN).split(), "--save-dir", tmp_path]
-    words += ["--max-update", 2, "--disagreement", "sideways"]
-    done = run("diverse_mha.training.train", *words, "--processes", 2, check=False)
+    arguments = [data, *TRAIN.format(plugin=PLUGIN).split(), "--save-dir", tmp_path]
+    arguments += ["--max-update", 2, "--disagreement", "sideways"]
+    done = run("diverse_mha.training.train", *arguments, "--processes", 2, check=False)
     assert done.returncode
     assert done.stderr.count("error: ") == 1 and "sideways" in done.stderr

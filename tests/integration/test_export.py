@@ -15,8 +15,8 @@ pytestmark = pytest.mark.integration
 
 
 def export(checkpoint, output, form: str = "fairseq", *options, **kwargs):
-    words = ["export", checkpoint, output, "--format", form, *options]
-    return run("diverse_mha.cli", *words, **kwargs)
+    arguments = ["export", checkpoint, output, "--format", form, *options]
+    return run("diverse_mha.cli", *arguments, **kwargs)
 
 
 def hypotheses(done) -> dict:

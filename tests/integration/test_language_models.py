@@ -101,8 +101,8 @@ def test_lines_over_the_length_limit_are_counted(text, tmp_path):
     for group, key in (("task", "tokens_per_sample"), ("model", "max_target_positions")):
         state["cfg"][group][key] = 4
     torch.save(state, tmp_path / "short.pt")
-    words = [tmp_path / "short.pt", text, "--cpu", "--by-sentence"]
-    done = run("diverse_mha.evaluation.evaluate_lm", *words, check=False)
+    arguments = [tmp_path / "short.pt", text, "--cpu", "--by-sentence"]
+    done = run("diverse_mha.evaluation.evaluate_lm", *arguments, check=False)
     assert done.returncode != 0
     assert (
         "test: 117 of its 117 tokens are in lines longer than the 4 tokens that the model reads; "
@@ -111,9 +111,9 @@ def test_lines_over_the_length_limit_are_counted(text, tmp_path):
 
 
 def test_by_sentence_refuses_a_context_window(text, tmp_path):
-    words = [tmp_path / "x.pt", text, "--by-sentence", "--context-window", 8]
+    arguments = [tmp_path / "x.pt", text, "--by-sentence", "--context-window", 8]
     task = {"task": {"_name": "language_modeling"}}
-    torch.save({"model": {"w": torch.zeros(1)}, "cfg": task}, words[0])
-    done = run("diverse_mha.evaluation.evaluate_lm", *words, check=False)
+    torch.save({"model": {"w": torch.zeros(1)}, "cfg": task}, arguments[0])
+    done = run("diverse_mha.evaluation.evaluate_lm", *arguments, check=False)
     assert done.returncode == 2
     assert "--context-window 8: does not go with --by-sentence" in done.stderr

@@ -24,8 +24,8 @@ def prepared(tmp_path_factory):
     for split in ("train", "valid", "test"):
         for language in ("xx", "en"):
             write_lines(folder / f"text/{split}.{language}", LINES)
-    words = ["--from", "text", "--source", "xx", "--target", "en", "--out", "mine"]
-    scripts.run("own", *words, cwd=folder)
+    arguments = ["--from", "text", "--source", "xx", "--target", "en", "--out", "mine"]
+    scripts.run("own", *arguments, cwd=folder)
     shape = ["--max-update", 4, "--no-epoch-checkpoints", "--share-all-embeddings"]
     train(folder / "mine/bin", folder / "run", *shape)
     return folder

@@ -34,8 +34,8 @@ def test_a_terminated_run_resumes_and_ends_with_the_same_numbers(local_table, tm
     printed = (local_table / "log").read_text()
     assert "mean nothing else" in printed and "120.38" in printed
 
-    words = [*TABLE, "--out", tmp_path, "--data", local_table / "smoke/data"]
-    run = start(*words, python=sys.executable)
+    arguments = [*TABLE, "--out", tmp_path, "--data", local_table / "smoke/data"]
+    run = start(*arguments, python=sys.executable)
     deadline = time.monotonic() + 240
     while (
         not list(tmp_path.glob("smoke/runs/*/checkpoint_last.pt")) and time.monotonic() < deadline
@@ -46,7 +46,7 @@ def test_a_terminated_run_resumes_and_ends_with_the_same_numbers(local_table, tm
     assert run.returncode == 128 + signal.SIGTERM and "run the same command again" in printed
     assert not list(tmp_path.glob("smoke/runs/*/result.json"))
 
-    run = start(*words)
+    run = start(*arguments)
     printed = run.communicate(timeout=300)[0]
     assert run.returncode == 0, printed
     (a, folder_a), (b, folder_b) = result_of(local_table), result_of(tmp_path)

@@ -99,11 +99,13 @@ def test_a_preempted_slurm_job_is_queued_again_and_resumes(cluster, tmp_path):
 
 @pytest.mark.system
 def test_torchrun_srun_and_two_processes_give_the_same_weights(cluster, tmp_path):
-    words = ["--pairs", "500", "--merges", "200", "--out", tmp_path / "demo"]
-    done = run({"DIVERSE_MHA_PYTHON": sys.executable}, "bash", "data-prep/prepare-demo.sh", *words)
+    arguments = ["--pairs", "500", "--merges", "200", "--out", tmp_path / "demo"]
+    done = run(
+        {"DIVERSE_MHA_PYTHON": sys.executable}, "bash", "data-prep/prepare-demo.sh", *arguments
+    )
     assert done.returncode == 0, done.stderr
-    words = ["--config", "demo", f"task.data={tmp_path}/demo/bin", "optimization.max_update=4"]
-    words += ["++common.cpu=true", "++optimization.update_freq=[2]"]
+    arguments = ["--config", "demo", f"task.data={tmp_path}/demo/bin", "optimization.max_update=4"]
+    arguments += ["++common.cpu=true", "++optimization.update_freq=[2]"]
     module = ["-m", "diverse_mha.training.train"]
     starts = {
         "processes": [sys.executable, *module, "--processes", "2"],
@@ -114,7 +116,7 @@ def test_torchrun_srun_and_two_processes_give_the_same_weights(cluster, tmp_path
     models = {}
     for name, start in starts.items():
         folder = tmp_path / name
-        done = run(cluster, *start, *words, f"checkpoint.save_dir={folder}")
+        done = run(cluster, *start, *arguments, f"checkpoint.save_dir={folder}")
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
         state = torch.load(folder / "checkpoint_last.pt", weights_only=False)
         models[name] = state["model"]

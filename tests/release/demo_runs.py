@@ -67,11 +67,11 @@ def prepare_all(out: Path) -> None:
 def training_command(arch: str, data: Path, save_dir: Path, *options) -> list[str]:
     """Return the command line of a training; later options override earlier ones."""
     folder, own = RUNS[arch]
-    words = [
+    arguments = [
         sys.executable, "-m", "fairseq_cli.train", data / folder / "bin", "--arch", arch,
         *COMMON, *own, "--save-dir", save_dir, *options,
     ]  # fmt: skip
-    return [str(word) for word in words]
+    return [str(word) for word in arguments]
 
 
 def train_and_watch(command: list[str]) -> list[dict]:

@@ -92,25 +92,25 @@ def arguments(group: str, name: str, folders: dict[str, str]) -> Namespace:
     )
     model = name if group == "model" else default
     shape = SHAPES.get(model.removesuffix("_lm"), SHAPE)
-    words = [folders[kind], "--task", task, "--arch", model]
+    arguments = [folders[kind], "--task", task, "--arch", model]
     for side in SIDES.get(kind, ("encoder",)):
-        words += shape.format(side).split()
+        arguments += shape.format(side).split()
     if kind == "translation":  # required by fairseq's moses tokeniser
-        words += ["--source-lang", "src", "--target-lang", "tgt"]
+        arguments += ["--source-lang", "src", "--target-lang", "tgt"]
     if model == "lightconv":
-        words += ["--encoder-conv-dim", "16", "--decoder-conv-dim", "16"]
+        arguments += ["--encoder-conv-dim", "16", "--decoder-conv-dim", "16"]
     if model.startswith("lstm"):
-        words += ["--decoder-out-embed-dim", "16"]
+        arguments += ["--decoder-out-embed-dim", "16"]
     if name.startswith("adaptive"):
         # fairseq's adaptive loss refuses the default DDP backend, even in one process.
-        words += ["--adaptive-softmax-cutoff", "4,8", "--ddp-backend", "legacy_ddp"]
+        arguments += ["--adaptive-softmax-cutoff", "4,8", "--ddp-backend", "legacy_ddp"]
     criterion = name if group == "criterion" else "cross_entropy"
     if kind == "sentence_classification":
         criterion = "sentence_classification_with_diversity"
-    words += ["--criterion", criterion]
+    arguments += ["--criterion", criterion]
     if group in ("tokenizer", "bpe"):
-        words += [f"--{group}", name]
-    return options.parse_args_and_arch(options.get_training_parser(task), words)
+        arguments += [f"--{group}", name]
+    return options.parse_args_and_arch(options.get_training_parser(task), arguments)
 
 
 def healthy(group: str, name: str, folders: dict[str, str]) -> tuple[dict, Namespace]:

@@ -30,8 +30,8 @@ def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
         raise ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{trace}", 1, 4711)
 
     monkeypatch.setattr(hydra_train, "cli_main", spawn)
-    words = ["--config-dir", str(CONFIGS), "--config-name", "demo"]
-    monkeypatch.setattr(sys, "argv", ["recipe", *words])
+    arguments = ["--config-dir", str(CONFIGS), "--config-name", "demo"]
+    monkeypatch.setattr(sys, "argv", ["recipe", *arguments])
     with pytest.raises(expected) as caught:
         recipe.main()
     assert message in str(caught.value)
@@ -68,8 +68,8 @@ def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
     ],
 )
 def test_errors_in_a_recipe_mention_config_keys_instead_of_options(option, key):
-    words = ["--config-dir", str(CONFIGS), "--config-name", "demo"]
-    assert as_keys(option, recipe.keys_of_options(recipe.job_of(words))) == key
+    arguments = ["--config-dir", str(CONFIGS), "--config-name", "demo"]
+    assert as_keys(option, recipe.keys_of_options(recipe.job_of(arguments))) == key
 
 
 def test_an_unknown_criterion_given_as_a_string_is_reported():
@@ -79,8 +79,8 @@ def test_an_unknown_criterion_given_as_a_string_is_reported():
 
 
 def test_an_unknown_method_is_reported_with_all_methods(monkeypatch):
-    words = ["--config-dir", str(CONFIGS), "--config-name", "demo", "method=hsci"]
-    monkeypatch.setattr(sys, "argv", ["recipe", *words])
+    arguments = ["--config-dir", str(CONFIGS), "--config-name", "demo", "method=hsci"]
+    monkeypatch.setattr(sys, "argv", ["recipe", *arguments])
     with pytest.raises(UserError, match="Could not find 'method/hsci'") as caught:
         recipe.main()
     methods = ", ".join(sorted(path.stem for path in (CONFIGS / "method").glob("*.yaml")))

@@ -14,8 +14,8 @@ def test_a_recipe_has_every_step_of_the_papers_experiment():
     found = values(["wmt14_en_de_google", "method=coda", "--processes", "8", "--from", "there"])
     data = "data/wmt14-en-de-google"
     assert found["prepare"] == ["prepare-wmt14-en-de-google.sh", "--out", data, "--from", "there"]
-    words = ["--processes", "8", "--config", "wmt14_en_de_google", "method=coda"]
-    assert found["train"] == words
+    arguments = ["--processes", "8", "--config", "wmt14_en_de_google", "method=coda"]
+    assert found["train"] == arguments
     assert (found["average"], found["average_by"]) == (10, "update")
     run = "runs/wmt14_en_de_google/coda"
     assert (found["run"], found["model"]) == (run, f"{run}/averaged.pt")

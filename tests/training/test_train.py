@@ -275,8 +275,14 @@ def test_signals_ignored_by_nohup_stay_ignored():
 @pytest.mark.parametrize("asked", [["--dry-run"], ["--cfg", "job"], ["--help"]])
 def test_a_recipe_is_shown_without_training(asked, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ["--config", "multi30k_small", "method=hsic", "common.cpu=true", "common.bf16=false"]
-    assert train.main([*words, "task.data=nowhere", *asked]) == 0
+    arguments = [
+        "--config",
+        "multi30k_small",
+        "method=hsic",
+        "common.cpu=true",
+        "common.bf16=false",
+    ]
+    assert train.main([*arguments, "task.data=nowhere", *asked]) == 0
     shown = capsys.readouterr().out
     assert "hsic_weight: " in shown and "data: nowhere (missing)" in shown
     assert "run: runs/multi30k_small/baseline (new)" in shown and "2,048 tokens" in shown

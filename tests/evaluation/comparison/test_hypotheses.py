@@ -39,8 +39,8 @@ BASE, GOOD = ["base=base.seed1", "base.seed2"], ["good=good.seed1", "good.seed2"
 
 
 def test_systems_are_tested_over_seeds_and_sentences(texts, capsys):
-    words = ["compare", "--reference", "ref", "--source", "src", "--output", "out.json"]
-    assert cli.run([*words, "--system", *BASE, "--system", *GOOD]) == 0
+    arguments = ["compare", "--reference", "ref", "--source", "src", "--output", "out.json"]
+    assert cli.run([*arguments, "--system", *BASE, "--system", *GOOD]) == 0
     first = capsys.readouterr().out
     base, good = json.loads(Path("out.json").read_text())["systems"]
     assert (base["name"], good["name"]) == ("base", "good")
@@ -53,7 +53,7 @@ def test_systems_are_tested_over_seeds_and_sentences(texts, capsys):
         found = good["measures"][name]
         assert found["difference"]["over_seeds"] and found["difference"]["p"] < 0.05
         assert found["over_seeds"]["by_seed"], "seeds are read from file names"
-    assert cli.run([*words, "--baseline", *BASE, "--system", *GOOD]) == 0
+    assert cli.run([*arguments, "--baseline", *BASE, "--system", *GOOD]) == 0
     assert capsys.readouterr().out == first, "the baseline is the first system or --baseline"
 
 
@@ -64,8 +64,8 @@ def test_systems_with_very_low_scores_are_not_tested_for_significance(texts, cap
             for index in range(seed, seed + count):
                 lines[index] = f"x {texts[index].split()[0]} y z x"
             Path(f"{system}.seed{seed}").write_text("\n".join(lines) + "\n")
-    words = ["compare", "--reference", "ref", "--output", "out.json"]
-    assert cli.run([*words, "--system", *BASE, "--system", *GOOD]) == 0
+    arguments = ["compare", "--reference", "ref", "--output", "out.json"]
+    assert cli.run([*arguments, "--system", *BASE, "--system", *GOOD]) == 0
     out = capsys.readouterr().out
     assert "Too low to compare on both sides: BLEU (below 1), chrF (below 10)." in out
     assert "[" not in out and "resamples" not in out and "Could find" not in out
@@ -74,7 +74,7 @@ def test_systems_with_very_low_scores_are_not_tested_for_significance(texts, cap
         for test in (measure["difference"], measure["over_seeds"]):
             assert (test["p"], test["interval"], measure["holm"]) == (None, None, None)
     Path("good.seed1").write_text("\n".join(texts) + "\n")
-    assert cli.run([*words, "--system", *BASE, "--system", *GOOD]) == 0
+    assert cli.run([*arguments, "--system", *BASE, "--system", *GOOD]) == 0
     assert "Too low" not in capsys.readouterr().out, "a test is made if one system translates"
 
 

@@ -84,9 +84,9 @@ def test_perplexity_and_accuracy_are_compared_over_seeds(tmp_path, content, meas
 def test_scores_of_different_texts_are_not_compared(tmp_path, one, other, differs):
     for name, content in (("a-seed1", one), ("b-seed1", other)):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    words = ["--baseline", f"{tmp_path}/a-seed1.json", "--system", f"{tmp_path}/b-seed1.json"]
+    arguments = ["--baseline", f"{tmp_path}/a-seed1.json", "--system", f"{tmp_path}/b-seed1.json"]
     with pytest.raises(UserError, match=f"b-seed1.json: has {differs}"):
-        cli.run(["compare", *words])
+        cli.run(["compare", *arguments])
 
 
 def test_external_scores_are_tested_over_sentences_and_seeds(tmp_path, capsys):
@@ -99,11 +99,11 @@ def test_external_scores_are_tested_over_sentences_and_seeds(tmp_path, capsys):
             files[name, seed] = tmp_path / f"{name}-seed{seed}.txt"
             files[name, seed].write_text("".join(f"{value}\n" for value in values))
 
-    words = ["--output", str(tmp_path / "out.json")]
+    arguments = ["--output", str(tmp_path / "out.json")]
     for name in ("base", "good", "same"):
         first, *more = (str(files[name, seed]) for seed in (1, 2, 3))
-        words += ["--scores", f"{name}={first}", *more]
-    assert cli.run(["compare", *words]) == 0
+        arguments += ["--scores", f"{name}={first}", *more]
+    assert cli.run(["compare", *arguments]) == 0
     _, good, same = json.loads((tmp_path / "out.json").read_text())["systems"]
     found = good["measures"]["score"]
     assert found["difference"]["value"] == pytest.approx(0.02, abs=0.005)

@@ -98,8 +98,8 @@ def test_systems_are_scored_with_the_reference_of_their_evaluation(folder):
 
 
 def test_a_system_with_one_seed_is_marked_in_the_table(folder, capsys):
-    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2,))]
-    good = compare(folder, *words)[1]["measures"]["BLEU"]
+    arguments = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2,))]
+    good = compare(folder, *arguments)[1]["measures"]["BLEU"]
     assert not good["difference"]["over_seeds"] and good["difference"]["degrees"] is None
     assert good["over_seeds"]["interval"] is None and good["sd"] is None
     out = capsys.readouterr().out
@@ -110,9 +110,9 @@ def test_seeds_are_resampled_independently(folder):
     """If seeds shared draws, the difference of a method and its copy would have no error."""
     for seed in (1, 2, 3):
         shutil.copytree(folder / f"runs/base.seed{seed}.ab", folder / f"runs/copy.seed{seed}.ab")
-    words = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "copy")]
+    arguments = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "copy")]
     # The copy is accepted because these results, unlike real ones, do not name their checkpoint.
-    found = compare(folder, *words)[1]["measures"]["BLEU"]["difference"]
+    found = compare(folder, *arguments)[1]["measures"]["BLEU"]["difference"]
     assert found["value"] == 0 and found["standard_error"] > 0
 
 
