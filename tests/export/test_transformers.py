@@ -85,7 +85,7 @@ def test_tokenizer_vocabulary_equals_the_dictionary(tmp_path):
     codes.write_text("#version: 0.2\ne i\nei n</w>\nu n\nun d</w>\n")
     source = side(model=codes)
     message = write_tokenizer(tmp_path, (source, source), ("de", "en"), (words, words))
-    assert message == ", which splits words at hyphens; the data does not"
+    assert message == ", which splits words at hyphens, unlike the data"
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "fsmt"}))
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     ids = tokenizer("ein Hund, ein")["input_ids"]
@@ -135,7 +135,7 @@ def test_vocabulary_is_exported_without_a_tokenizer(pieces, tmp_path, monkeypatc
     if reason == "lacks":
         (tmp_path / "dict.de.txt").write_text("".join(lines[1:]))
     message = {
-        "tokens": "transformers has none for sentencepiece after Moses' tokeniser",
+        "tokens": "transformers has no tokenizer for sentencepiece after Moses' rules",
         "separate": "source and target have separate dictionaries",
         "lacks": f"the dictionary lacks piece {lines[0].split()[0]} of sentencepiece's model",
     }[reason]
