@@ -37,7 +37,7 @@ CORPORA = [
     Row("corpus-no-option", "multi30k --out save words", "words", "--help"),
     Row("corpus-no-value", "multi30k --out", "--out: needs a value", "--help"),
     Row("corpus-from", "multi30k --out save --from no", "no", "--from"),
-    Row("corpus-out-below-file", "demo --out file/x", "file", "another place"),
+    Row("corpus-out-below-file", "demo --out file/x", "file", "another path"),
     Row("corpus-own-languages", f"{OWN} de", "both de", "--target"),
     Row("corpus-own-no-side", f"{OWN} fr", "train.fr", "put it there"),
     Row("corpus-own-lengths", f"{OWN} en", "valid.de has 3 lines", "must translate line n"),
