@@ -67,9 +67,16 @@ def draw(
     """Draw a figure from the rows that have results, and write its files NAME.*."""
     for library in ("matplotlib", "PIL"):  # both log every step
         logging.getLogger(library).setLevel(logging.WARNING)
+    if table.draw in RUNS_MODELS and not any(row.model for row in rows):
+        raise UserError(
+            "no checkpoint to draw from (published runs have none); rename the folders of these "
+            "runs, and give the command again to train them"
+        )
     files: dict[Path, bytes] = {}
     with matplotlib.rc_context(STYLE):
         for figure, numbers, row, title in KINDS[table.draw](table, rows):
+            if len(numbers) == 1:  # only the headings
+                continue
             width = int(16 * figure.get_size_inches()[0])  # letters in a line of the caption
             text = textwrap.fill((f"{title}. " if title else "") + caption, width)
             figure.supxlabel(text, fontsize=6, color="#555555")
@@ -78,6 +85,8 @@ def draw(
                 content = fewer_colours(content, 64) if ending == "png" else content
                 files[folder / f"{stem}.{ending}"] = content
             files[folder / f"{stem}.points.csv"] = csv_text(numbers).encode()
+    if not files:
+        raise UserError("no heads are measured, so there is nothing to draw")
     write_files(files)
     return [*files]
 
@@ -180,7 +189,7 @@ def coefficient_curves(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]
         axis.set_ylim(0, 1.02)
         axis.xaxis.get_major_locator().set_params(integer=True)
         if curves:
-            axis.legend(frameon=False, fontsize=7, loc="lower left")
+            axis.legend(frameon=False, fontsize=7, loc="best")
     axes[0].set_ylabel("canonical correlation")
     yield Drawn(figure, numbers)
 

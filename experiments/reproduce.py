@@ -20,7 +20,7 @@ from experiments import figures, printer, runs, study
 from experiments.measures import MEASURES
 from experiments.numbers import Choices, Filled, Results, fill, needs_of
 from experiments.papers import PAPERS, SCALES, Table, find, items_of
-from experiments.runner import Runner
+from experiments.runner import Runner, failure_told
 from experiments.runs import Place
 from experiments.tune import Trainer, tune, tuned
 
@@ -246,12 +246,15 @@ def _table(item: Table, name: str, choices: Choices, runner: Runner) -> bool:
     print("\n" + to_text(layout))
     folder = runner.place.out / choices.scale / "tables"
     files = printer.write_all(layout, folder, name, printer.to_json(layout, filled))
+    drawn = not item.draw
     if item.draw and found:
-        files += _draw(results, filled, folder, name)
+        with failure_told(f"{item.name}: "):
+            files += _draw(results, filled, folder, name)
+            drawn = True
     if item.tested is not None:
         files += study.report(results, folder / name)
     print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
-    return bool(found) if partly else _complete(filled, choices)
+    return drawn and (bool(found) if partly else _complete(filled, choices))
 
 
 def _complete(filled: Filled, choices: Choices) -> bool:
@@ -285,6 +288,9 @@ def _draw(results: Results, filled: Filled, folder: Path, name: str) -> list[Pat
     caption = (
         f"{item.title}. Ours: recipe {run.recipe.config}, scale {choices.scale}, seed {seeds}."
     )
+    cells = [cell for row, _ in filled for cell in row.cells]
+    if run.recipe.width != 1 and any(c and c.experiment and c.experiment.width for c in cells):
+        caption += f" Our models have {run.recipe.width:g} times the paper's widths."
     return figures.draw(item, drawn, caption, folder, name)
 
 

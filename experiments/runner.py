@@ -85,6 +85,15 @@ def check_ended(step: Step, command: Command, log: Path) -> None:
                     f"log: {log}")  # fmt: skip
 
 
+def check_model(run: Run, place: Place) -> None:
+    """If a finished run's checkpoint is missing, raise an error."""
+    if not run.model(place).is_file():
+        raise UserError(
+            f"{run.model(place)}: is missing (published runs have no checkpoints); rename the "
+            "folder, and give the command again to train the model"
+        )
+
+
 def say(text: str) -> None:
     """Print a line and flush the output."""
     print(text, flush=True)
@@ -210,6 +219,8 @@ class Runner:
 
     def _measure(self, need: Need) -> Task:
         with failure_told(f"      {need.run.name}: "):
+            for run in need.runs:
+                check_model(run, self.place)
             step = runs.analyze(need, self._place(need.run))
             yield from self._execute(step, need.run.folder(self.place.out) / "heads.log")
 

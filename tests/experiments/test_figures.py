@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from diverse_mha import cli
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import write_json
 from experiments import figures
 from experiments.figures import KINDS, RowData
+from experiments.numbers import Choices, needs_of
 from experiments.papers import PAPERS
 from tests.integration.conftest import run
 
@@ -121,6 +125,23 @@ def test_rows_without_results_are_left_out(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (("zheng2021", "figure-4"), "no heads are measured"),
+        (("yun2021", "figure-3"), "no heads are measured"),
+        (("yun2021", "figure-1"), "published runs have none"),
+        (("li2021", "figure-3"), "published runs have none"),
+    ],
+)
+def test_a_figure_without_data_is_an_error(key, message, tmp_path):
+    table = DRAWN[key]
+    rows = [RowData(row.name, row.label, {}, dict.fromkeys(table.columns)) for row in table.rows]
+    with pytest.raises(UserError, match=message):
+        draw(table, rows, tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_panel_without_finished_runs_is_drawn_without_a_legend(tmp_path):
     table = DRAWN["yun2021", "figure-3"]
@@ -145,3 +166,15 @@ def test_one_command_trains_models_and_draws_their_figure(
     points = [*csv.DictReader(stem.with_suffix(".points.csv").open())]
     assert len({point["row"] for point in points}) == 2
     assert {point["head"] for point in points} >= {"1", "8" if figure == 1 else "4"}
+
+
+def test_a_figure_that_cannot_be_drawn_fails_after_its_table(tmp_path, capsys):
+    """The table is written, so the other tables of a paper go on."""
+    for need in needs_of(DRAWN["yun2021", "figure-1"], Choices("smoke")):
+        result = {"scores": {"test": {"bleu": 1.0, "sacrebleu": 1.0}}, "versions": {}}
+        write_json(need.run.folder(tmp_path) / "result.json", result)
+    arguments = ["--scale", "smoke", "--collect", "--out", str(tmp_path)]
+    assert cli.run(["reproduce", "yun2021", "figure-1", *arguments]) == 1
+    out = capsys.readouterr().out
+    assert "figure-1: FAILED: no checkpoint to draw from" in out
+    assert (tmp_path / "smoke/tables/yun2021-figure-1.md").is_file()

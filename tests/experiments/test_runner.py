@@ -71,6 +71,14 @@ def test_collect_uses_existing_measurements_and_makes_no_new_measurements(place,
     assert start.names == ["analyze"], "a checkpoint that has changed is measured again"
 
 
+def test_measuring_a_run_without_checkpoint_tells_how_to_train_it_again(place, runs, start, capsys):
+    runs[0].folder(place.out).mkdir(parents=True)
+    Runner(place, start=start).measure([Need(runs[0], {"measures": "jsd"})])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert f"{runs[0].model(place)}: is missing" in line and "rename the folder" in line
+    assert start.names == []
+
+
 def test_a_run_locked_by_another_process_is_skipped(place, runs, start, capsys):
     folder = runs[0].folder(place.out)
     folder.mkdir(parents=True)
