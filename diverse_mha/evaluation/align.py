@@ -154,7 +154,7 @@ class Gold:
         """Raise an error if the number of lines or a link's position does not fit the split."""
         if len(self.lines) != direction.count:
             raise UserError(
-                f"--gold {self.path}: has {counted(len(self.lines), 'line')}, the split "
+                f"--gold {self.path}: has {counted(len(self.lines), 'line')}, but the split has "
                 f"{counted(direction.count, 'sentence')}; give alignments of this split"
             )
         for number in direction.sentences:
@@ -164,8 +164,8 @@ class Gold:
                     source, target = (at + self.first for at in link)
                     raise UserError(
                         f"{self.path}: line {number + 1}: link {source}-{target} is outside the "
-                        f"sentence of {sizes[0]} and {sizes[1]} words; count from {self.first}, "
-                        f"or give --gold-from {1 - self.first}"
+                        f"sentence of {sizes[0]} source and {sizes[1]} target words; count from "
+                        f"{self.first}, or give --gold-from {1 - self.first}"
                     )
 
     def score(self, links: dict[int, Links]) -> Score:
@@ -249,8 +249,8 @@ def _check_same_text(forward: Direction, backward: Direction, args: argparse.Nam
         if sizes[0] != sizes[1]:
             (a, b), (c, d) = sizes
             raise UserError(
-                f"{backward.data}: sentence {number + 1} of {args.subset} has {c} and {d} words, "
-                f"not {a} and {b}{cure}"
+                f"{backward.data}: sentence {number + 1} of {args.subset} has {c} words in "
+                f"{one[0]} and {d} in {one[1]}, not {a} and {b}{cure}"
             )
 
 
@@ -293,4 +293,4 @@ def joined_report(directions: list[Direction], gold: Gold | None, method: str) -
         lines.append((name, *cells, "chosen" if name == method else ""))
     headings = ["method", "links"] + ([] if gold is None else ["AER", "precision", "recall"])
     chosen = " and ".join(str(d.aligner.candidates[d.row]) for d in directions)
-    return Layout(f"Both directions, by {chosen}", (*headings, ""), tuple(lines), ())
+    return Layout(f"Joined alignments of heads {chosen}", (*headings, ""), tuple(lines), ())

@@ -111,7 +111,7 @@ ROWS = [
     Row("prune-curve-run", "prune best.pt bin --curve 0 --output .", "--output .", "another fol"),
     # diverse-mha align
     Row("align-lm", "align lm.pt bin", "lm.pt: ", "no attention to a source"),
-    Row("align-gold", "align best.pt bin --gold gold", "gold", "has 1 line, the split 40"),
+    Row("align-gold", "align best.pt bin --gold gold", "gold", "but the split has 40"),
     Row("align-link", "align best.pt bin --gold outside", "line 1: link 0-99", "outside the sen"),
     Row("align-head", "align best.pt bin --head 3.1", "--head 3.1: ", "has 2 layers"),
     Row("align-gold-from", "align best.pt bin --gold-from 1", "--gold-from has no effect",

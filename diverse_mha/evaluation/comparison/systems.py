@@ -139,10 +139,10 @@ def _check_alike(systems: Sequence[System]) -> None:
                 )
             for name, value, other in differing(run.test, first.test):
                 if name in _LONG:
-                    difference = f"another {name} than {first.path}"
+                    difference = f"has another {name} than {first.path}"
                 else:
-                    difference = f"{name} {value}, but {first.path} has {other}"
-                raise UserError(f"{run.path}: has {difference}; name results of one test set")
+                    difference = f"differs from {first.path} in {name} ({value}, not {other})"
+                raise UserError(f"{run.path}: {difference}; compare results on one test set")
 
 
 #: Settings of a test set whose values are too long for a message.
@@ -168,7 +168,7 @@ def check_search(systems: Sequence[System], *, allowed: bool = False) -> tuple[s
     first, notes = systems[0].runs[0], []
     for run in (run for system in systems for run in system.runs):
         for name, value, other in differing(run.search, first.search):
-            text = f"{run.path}: has {name} {value}, but {first.path} has {other}"
+            text = f"{run.path}: differs from {first.path} in {name} ({value}, not {other})"
             if not allowed:
                 raise UserError(f"{text}; evaluate with one search, or add --despite-search")
             notes.append(f"Search options differ: {text}.")

@@ -206,7 +206,7 @@ def change(folder, method, **settings):
 def test_different_search_options_need_despite_search(folder, capsys, name, base, good):
     change(folder, "base", **{name: base})
     change(folder, "good", **{name: good})
-    message = f"has {name} {good}, but {runs(folder, 'base')[0]} has {base}"
+    message = f"differs from {runs(folder, 'base')[0]} in {name} ({good}, not {base})"
     with pytest.raises(UserError, match=re.escape(f"{message}; evaluate with one search, or add")):
         compare(folder, *both(folder))
     compare(folder, *both(folder), "--despite-search")
@@ -218,8 +218,8 @@ def test_different_search_options_need_despite_search(folder, capsys, name, base
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"target_lang": "en", "moses_language": "de"}, "has moses_language de, but .* has en;"),
-        ({"source_sha256": "b" * 64}, "has another source text than .*base.seed1.ab; name"),
+        ({"target_lang": "en", "moses_language": "de"}, r"in moses_language \(de, not en\);"),
+        ({"source_sha256": "b" * 64}, "has another source text than .*base.seed1.ab; compare"),
     ],
 )
 def test_results_with_another_scorer_or_source_text_are_refused(folder, settings, message):
