@@ -103,8 +103,8 @@ class Seams:
             if part.method.carries and max(counts[c] for c in on) < 2:
                 among = "" if on == components else f" of {flag(seam.name)}-on {','.join(on)}"
                 raise UserError(
-                    f"{flag(seam.name)} {part.method.name}: needs a component{among} with at least "
-                    "two layers; give more layers, or leave it out"
+                    f"{flag(seam.name)} {part.method.name}: needs at least two layers in one "
+                    f"component{among}; give more layers, or leave it out"
                 )
         return seams
 

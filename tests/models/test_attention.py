@@ -1,4 +1,4 @@
-"""Our attention module against fairseq's."""
+"""Our attention module equals fairseq's."""
 
 import pytest
 import torch

@@ -155,7 +155,7 @@ def test_logits_change_only_in_the_given_components(kind, on):
         ({"logits_on": "encoder", "logits": "none", "attention_noise": 0.0}, "no effect"),
         (
             {"logits_on": "decoder", "decoder_layers": 1},
-            "needs a component of --logits-on decoder with at least two layers",
+            "needs at least two layers in one component of --logits-on decoder;",
         ),
         ({"logits": "none", "cascade_form": "mean"}, "--cascade-form mean"),
         (

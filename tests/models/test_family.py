@@ -1,4 +1,4 @@
-"""Models with the newer methods: projections, sink, elementwise gate, exclusive attention."""
+"""Models with projections, a sink, an elementwise gate or exclusive attention."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ STOCK_AT_START = ("knocking-heads", "value-residual")
 
 
 def moved(model):
-    """Return the model with parameters of its methods moved from their initial values."""
+    """Add noise to the parameters of projections and logit maps, in place; return the model."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -66,7 +66,7 @@ def test_initial_outputs_equal_plain_attention(case):
 
 
 def test_value_residual_adds_the_projected_values_of_layer_1():
-    """Values of layer 2 minus the weighted values of layer 1 are linear in the layer's input."""
+    """Without the weighted values of layer 1, values of layer 2 are linear in its input."""
     model = moved(build_ours(projections="value-residual")).double().eval()
     kept = {}
     for site in sites_of(model):
@@ -86,14 +86,14 @@ def test_value_residual_adds_the_projected_values_of_layer_1():
         own = (layers[1].values - part.first * first) / part.own
         assert torch.linalg.vector_norm(own) > 0
         bare = own.transpose(1, 2).flatten(2)
-        # Without the residual, values are a linear map of the layer's input.
+        # Without the residual, values of layer 2 are a linear map of the input of layer 2.
         weight, bias = attention.v_proj.weight, attention.v_proj.bias
         inputs = torch.linalg.lstsq(weight, (bare - bias).flatten(0, 1).T).solution
         torch.testing.assert_close(weight @ inputs, (bare - bias).flatten(0, 1).T)
 
 
 @pytest.mark.parametrize("case", ["qk-norm", "value-residual", "sink", "exclusive"])
-def test_newer_methods_keep_language_models_causal(case):
+def test_projections_sink_and_exclusive_attention_keep_language_models_causal(case):
     given = {k: v for k, v in FAMILY[case].items() if "encoder" not in k}
     model = moved(build_lm(**given)).double().eval()
     longer = torch.cat([TOKENS, TOKENS[:, :1]], dim=1)
@@ -104,8 +104,8 @@ def test_newer_methods_keep_language_models_causal(case):
 
 
 REFUSED = {
-    "--projections value-residual: needs a component of --projections-on decoder with at least "
-    "two layers": {
+    "--projections value-residual: needs at least two layers in one component of "
+    "--projections-on decoder": {
         "projections": "value-residual", "projections_on": "decoder", "decoder_layers": 1,
     },
     "--projections-on encoder: no effect without --projections; give a method": {

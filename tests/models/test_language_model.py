@@ -1,4 +1,4 @@
-"""Our language models against fairseq's, and their parameter counts."""
+"""Our language models equal fairseq's, have the named shapes, and refuse invalid options."""
 
 from argparse import Namespace
 
@@ -113,7 +113,7 @@ REFUSED = {
     },
     "--adaptive-softmax-cutoff 8,6: give increasing": {"adaptive_softmax_cutoff": "8,6"},
     "--adaptive-softmax-cutoff six: give increasing": {"adaptive_softmax_cutoff": "six"},
-    "--logits mlp: needs a component with at least two layers": {
+    "--logits mlp: needs at least two layers in one component;": {
         "decoder_layers": 1,
         "logits": "mlp",
     },

@@ -1,4 +1,4 @@
-"""Pooling against loops, with padding."""
+"""Pooling of padded sentences equals loops over their real positions."""
 
 import math
 
@@ -55,7 +55,7 @@ def test_query_pooling_equals_a_loop():
                 assert float(pooled[row, k * WIDTH + c]) == pytest.approx(value, abs=1e-6)
 
 
-def test_a_sentence_of_padding_alone_gives_zero_or_its_mean():
+def test_only_padding_gives_0_by_mean_pooling_and_the_mean_by_query_pooling():
     x, _ = batch()
     mask = torch.ones(3, 5, dtype=torch.bool)
     assert not MeanPooling(WIDTH)(x, mask).any()

@@ -1,4 +1,4 @@
-"""transformer_disagree against fairseq's transformer."""
+"""The model transformer_disagree equals fairseq's transformer."""
 
 from argparse import Namespace
 
