@@ -12,7 +12,11 @@ from diverse_mha.common.errors import UserError
 
 
 def read_json(path: Path, cure: str) -> Any:
-    """Read a JSON file; raise :class:`UserError`, ending with ``cure``, for invalid JSON."""
+    """Read a JSON file.
+
+    Raises:
+        UserError: for invalid JSON. The message ends with ``cure``.
+    """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -84,7 +88,8 @@ def sha256_of(path: str | os.PathLike) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-#: The package's folder, for fairseq's ``--user-dir``, and its parent, in a clone the root.
+#: The package's folder, for fairseq's ``--user-dir``, and the parent of that folder. The parent is
+#: the root of the repository in a clone.
 USER_DIR = Path(__file__).resolve().parents[1]
 ROOT = USER_DIR.parent
 #: The recipes: inside the package in a wheel, beside it in a clone.
@@ -115,14 +120,14 @@ def check_data_folder(
         inside = folders[0] / "bin"  # the layout of data-prep/
         there = any(any(inside.glob(pattern)) for pattern in dictionaries)
         cure = inside if there else "the folder that fairseq-preprocess wrote (its --destdir)"
-        raise UserError(f"data folder {folders[0]} holds no dict.*.txt; give {cure}")
+        raise UserError(f"data folder {folders[0]} holds no dictionary (dict*.txt); give {cure}")
     return folders[0]
 
 
 def check_output_file(option: str, path: str | Path, ending: str = "") -> None:
     """Raise an error if ``path`` cannot be written or lacks ``ending``.
 
-    Missing parent folders are allowed; ``option`` names the path in messages.
+    Missing parent folders are allowed. ``option`` is the option that set the path, for messages.
     """
     path = Path(path)
     if path.is_dir():
