@@ -19,7 +19,7 @@ from experiments.scales import CORPORA, DATA, Recipe, both_sides
 
 #: Kind of model -> name of the file with the scores on the test set.
 TEST_FILES = {"translation": "test", "language_model": "test", "classifier": "accuracy"}
-#: Settings of folders and logs, which do not change the result; the command sets them.
+#: Settings of folders and logs. They do not change the result, so the fingerprint omits them.
 PLACES = (
     ("checkpoint", "save_dir"),
     ("common", "user_dir"),
@@ -28,7 +28,8 @@ PLACES = (
     ("task", "data"),
 )
 _OFF = ("common.bf16", "common.fp16")  # off by default in fairseq: setting False is no change
-# Settings left out of a run's name: already in it, or equal in all runs of a scale.
+# Prefixes of settings that a run's name omits: the name has their values in another form, or they
+# are equal in all runs of a scale.
 _UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
 # Values that Hydra's grammar reads as strings without quotes.
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
@@ -49,7 +50,7 @@ class Step:
     """One command of a run."""
 
     name: str  # ``prepare``, ``run``, ``train`` or ``analyze``
-    words: tuple[str, ...]  # run in the project's folder; ``python`` is the running interpreter
+    words: tuple[str, ...]  # executed in the project's folder; ``python`` means this interpreter
 
     def shell(self) -> str:
         """Return the command, quoted for a shell."""
@@ -175,7 +176,7 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
 
 
 def fingerprint(settings: Mapping, pipeline: Pipeline, corpus: str) -> str:
-    """Hash everything that determines a result: settings except ``PLACES``, evaluation, corpus."""
+    """Hash what determines a result: corpus, evaluation, and all settings except ``PLACES``."""
     kept = {k: dict(v) for k, v in settings.items() if k not in GROUPS}
     for group, key in PLACES:
         kept.get(group, {}).pop(key, None)
@@ -207,7 +208,7 @@ def _name(experiment, recipe, changed, languages, seed, key) -> str:
     for name, value in changed.items():
         if (name in skip and name not in experiment.settings) or name.startswith(_UNNAMED):
             continue
-        # Encoder and decoder have the same width.
+        # Encoder and decoder have the same shape, which the name states once.
         short = name.split(".")[-1].replace("encoder_", "").replace("decoder_", "")
         text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
         parts.append(f"{short}={text}".replace(",", "+"))
@@ -235,12 +236,12 @@ def train(run: Run, place: Place) -> Step:
 
 def recipe_words(run: Run, place: Place) -> list[str]:
     """Return a run's recipe, choices and settings, as ``scripts/run.sh`` takes them."""
-    # Without --processes, even for one GPU, fairseq would use all GPUs, with larger batches.
+    # One GPU needs --processes too: without it, fairseq would use all GPUs and larger batches.
     words = [run.recipe.config, *(["--processes", str(place.gpus)] if place.gpus else [])]
     known = groups_of(run.recipe.config)
     for group, choice in run.choices.items():
         words.append(f"{'' if group in known else '+'}{group}={choice}")
-    # The log is read for speed and scores, which needs JSON.
+    # Speed and scores are read from the log, which must be in JSON.
     settings = dict(run.settings) | {"common.log_format": "json"}
     if not place.gpus:
         fp16 = settings.get("common.fp16", lookup(run.composed, "common.fp16"))
@@ -252,7 +253,8 @@ def recipe_words(run: Run, place: Place) -> list[str]:
     if place.plugin is not None:
         settings["common.user_dir"] = str(place.plugin)
     settings["checkpoint.save_dir"] = _short(run.folder(place.out))
-    if lookup(run.composed, "common.bf16") is not None:  # else the processor decides
+    # With an explicit value, the training does not choose the precision by the processor.
+    if lookup(run.composed, "common.bf16") is not None:
         settings["common.bf16"] = lookup(run.composed, "common.bf16")
     if run.pipeline.average != (lookup(run.composed, "scoring.average") or 0):
         settings["scoring.average"] = run.pipeline.average
