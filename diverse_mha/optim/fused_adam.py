@@ -1,4 +1,4 @@
-"""``--optimizer fused_adam``: fairseq's Adam, with one call of torch's fused kernel."""
+"""``--optimizer fused_adam``: fairseq's Adam, computed by torch's fused kernel."""
 
 import math
 from collections import defaultdict
@@ -20,7 +20,10 @@ class FusedAdam(adam.Adam):
 
     @property
     def supports_memory_efficient_fp16(self) -> bool:
-        """False: the kernel would keep moving averages in half precision, fairseq in float32."""
+        """False: the kernel would keep moving averages in half precision.
+
+        fairseq's Adam keeps them in float32.
+        """
         return False
 
     @torch.no_grad()
@@ -63,7 +66,7 @@ class FusedAdam(adam.Adam):
 
 @dataclass
 class FusedAdamConfig(FairseqDataclass):
-    """The options of fairseq's Adam."""
+    """Options of ``fused_adam``, with the names and defaults of fairseq's Adam."""
 
     adam_betas: Any = field(default=(0.9, 0.999), metadata={"help": "betas of Adam"})
     adam_eps: float = field(default=1e-8, metadata={"help": "epsilon of Adam"})
@@ -72,7 +75,10 @@ class FusedAdamConfig(FairseqDataclass):
 
 
 class FairseqAdam(adam.FairseqAdam):
-    """Named like fairseq's, because a checkpoint stores the name with the optimiser state."""
+    """The optimiser ``fused_adam``.
+
+    It has the class name of fairseq's Adam, because a checkpoint stores that name with the state.
+    """
 
     takes_all_at_once = True  # read by fairseq_fixes/speed.py
 
