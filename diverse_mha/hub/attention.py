@@ -1,7 +1,7 @@
-"""The attention function that models of transformers call while they have ``HeadTerms``.
+"""The attention function that a model of transformers calls while ``HeadTerms`` act on it.
 
 This function calls the attention function that the model had before, or the model's own eager
-formula if a term needs weights or logits. It records head states, and drops heads in training.
+attention if a term needs weights or logits. It records head states, and drops heads in training.
 """
 
 import inspect
@@ -31,7 +31,7 @@ class Site(NamedTuple):
     recorder: Recorder
     component: str
     base: str  # the implementation that the model had, sdpa or eager
-    eager: Callable | None  # the model's own eager formula
+    eager: Callable | None  # the model's own eager attention function
     drophead: nn.Module | None
 
 
@@ -47,7 +47,9 @@ def attend(
     dropout: float = 0.0,
     **options,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend as the model did before; record head states and drop heads as the ``Site`` says.
+    """Attend as the model did before; record head states and drop heads.
+
+    The ``Site`` of the module holds the settings for both.
 
     Args:
         module: the attention module that calls this function.
@@ -114,7 +116,7 @@ def _logits(query: Tensor, key: Tensor, scaling: float | None) -> Tensor:
 def _additive(
     mask: Tensor | None, module: nn.Module, query: Tensor, key: Tensor, causal: bool | None
 ) -> Tensor | None:
-    """Turn a mask of the fused kernel into the additive mask that eager formulas take."""
+    """Turn a mask of the fused kernel into the additive mask that eager attention takes."""
     if mask is None:
         causal = getattr(module, "is_causal", True) if causal is None else causal
         if not causal or query.size(2) == 1:
@@ -123,7 +125,8 @@ def _additive(
         mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()[None, None]
     if mask.dtype != torch.bool:
         return mask
-    # Finite in float32 too, in which some formulas compute the softmax of float64 logits.
+    # The value must be finite in float32 too: some models compute the softmax of float64 logits in
+    # float32.
     lowest = max(torch.finfo(query.dtype).min, torch.finfo(torch.float32).min)
     return torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, lowest)
 
