@@ -1,4 +1,4 @@
-"""The CKA term against full kernel matrices, and its invariances."""
+"""The CKA term equals a reference with full kernel matrices; invariances and special cases."""
 
 import math
 
@@ -55,7 +55,7 @@ def test_half_precision_is_computed_in_float32(dtype):
 
 
 def test_constant_heads_have_cka_0_and_finite_gradients():
-    """One head, one position, no position and zeros alone give 0 without a gradient."""
+    """Inputs of one head, one position, no position or only zeros give 0 and a gradient of 0."""
     x = vectors(num_heads=3)
     x[:, 0] = 0.7
     value, grad = value_and_grad(cka, x)

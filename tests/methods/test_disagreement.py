@@ -1,4 +1,4 @@
-"""The three disagreement terms against their double sums and known values."""
+"""The three disagreement terms equal their double sums and known values."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The headwise gate against a slow reference, and in models."""
+"""The headwise gate equals a slow reference; its effect and options in models."""
 
 import math
 

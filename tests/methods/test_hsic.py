@@ -1,4 +1,4 @@
-"""HSIC against tr(K C K C) of each pair of heads."""
+"""HSIC equals the trace formula, tr(K C K C), of each pair of heads; drawn samples."""
 
 import pytest
 import torch

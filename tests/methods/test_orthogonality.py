@@ -1,4 +1,4 @@
-"""SRIP against numpy's spectral norm, and its gradient."""
+"""SRIP equals numpy's spectral norm; its gradient and special cases."""
 
 import pytest
 import torch

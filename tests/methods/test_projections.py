@@ -1,4 +1,4 @@
-"""Projections, sink, elementwise gate and exclusive attention against their equations.
+"""Projections, sink, elementwise gate and exclusive attention equal their equations.
 
 Values and gradients are compared in float64.
 """
@@ -28,7 +28,7 @@ def states(count=3, length=T):
 
 
 def moved(module):
-    """Return the module in float64, with parameters moved from their initial values."""
+    """Convert a module to float64 and add noise to its parameters, in place; return it."""
     generator = torch.Generator().manual_seed(1)
     module = module.double()
     with torch.no_grad():

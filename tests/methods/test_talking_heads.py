@@ -1,4 +1,4 @@
-"""Talking heads against a slow reference, and in decoding."""
+"""Talking heads equal a slow reference, and decode with the scores of a full pass."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Cascaded logits against a slow reference of Zheng et al. 2021."""
+"""Cascaded logits equal a slow reference of Zheng et al. 2021."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The cascade's GPU kernel, in Triton's interpreter, against plain torch."""
+"""The cascade's GPU kernel, run by Triton's interpreter, equals plain torch."""
 
 import functools
 import logging

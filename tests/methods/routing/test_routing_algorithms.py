@@ -1,4 +1,4 @@
-"""All backends of simple and EM routing against Algorithms 1 and 2."""
+"""All backends of simple and EM routing equal Algorithms 1 and 2."""
 
 import pytest
 import torch
