@@ -51,7 +51,8 @@ def run_to_exit(command: str, monkeypatch, capsys) -> tuple[int, str]:
     """Run a command; return its exit code and its output on stderr."""
     words = shlex.split(command)
     monkeypatch.setattr(sys, "argv", list(words))
-    # Ignore errors of fairseq's log handler, which writes to the stdout of fairseq's first import.
+    # Ignore errors of fairseq's log handler. It writes to the stream that was sys.stdout when
+    # fairseq was imported.
     monkeypatch.setattr(logging, "raiseExceptions", False)
     capsys.readouterr()
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
@@ -70,7 +71,10 @@ def run_to_exit(command: str, monkeypatch, capsys) -> tuple[int, str]:
 
 
 def tree(folder: Path) -> dict[str, tuple]:
-    """Return every path below a folder with its size, modification time and mode."""
+    """Return the size, modification time and mode of every file and link below a folder, by path.
+
+    Subfolders are included with their mode only.
+    """
     found = {}
     for path in sorted(folder.rglob("*")):
         stat = path.lstat()

@@ -1,4 +1,4 @@
-"""Activation checkpointing keeps gradients: the same heads are dropped when it recomputes."""
+"""Activation checkpointing changes no gradient: the recomputation drops the same heads."""
 
 import pytest
 import torch

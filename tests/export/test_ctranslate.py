@@ -1,4 +1,7 @@
-"""The script in an exported CTranslate2 model. Conversion is tested in integration/."""
+"""Export to CTranslate2: its translation script, reordered heads and refused models.
+
+Conversion is tested in tests/integration/.
+"""
 
 import unicodedata
 from pathlib import Path
@@ -35,7 +38,9 @@ def side(moses: str = "de", model: Path = Path("codes"), **options) -> Side:
     [{}, {"normalise": True}, {"aggressive": True, "lowercase": True}]
     + [{"straight_apostrophes": True}, {"tokeniser": "none"}],
 )
-def test_translate_script_tokenises_and_detokenises_like_the_data(options, tmp_path, monkeypatch):
+def test_translate_script_tokenises_and_detokenises_like_the_preparation(
+    options, tmp_path, monkeypatch
+):
     monkeypatch.setattr(plain_text, "HERE", tmp_path)
     (tmp_path / "codes").write_text(CODES)
     source, target = side(model=tmp_path / "codes", **options), side("en", **options)
@@ -88,7 +93,7 @@ def test_chinese_is_refused():
         text_options(side("zh"), side("en"), (1024, 1024))
 
 
-def test_unsupported_models_are_refused_by_ctranslate2(tmp_path):
+def test_models_that_ctranslate2_cannot_convert_are_refused(tmp_path):
     pytest.importorskip("ctranslate2")
     state = checkpoint("transformer_lm_disagree_tiny", LM | {"decoder_output_dim": 8})
     toy_task().source_dictionary.save(str(tmp_path / "dict.txt"))

@@ -24,7 +24,7 @@ def cluster(tmp_path_factory):
     try:
         socket.gethostbyname(socket.gethostname())
     except OSError:
-        pytest.skip("this machine's name has no address")
+        pytest.skip("the host name of this machine does not resolve")
     folder = tmp_path_factory.mktemp("slurm")
     environment = slurm.start(folder) | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     yield environment
@@ -50,10 +50,13 @@ def wait(condition, seconds=1200):
 
 
 @pytest.mark.integration
-def test_a_cancelled_slurm_job_resumes_with_the_scores_of_a_local_run(
+def test_a_cancelled_slurm_job_resumes_and_gives_the_scores_of_a_local_run(
     cluster, local_table, tmp_path
 ):
-    """Slurm jobs run in new Python processes; the commands that submit them on the warm server."""
+    """Slurm jobs run in new Python processes.
+
+    The commands that submit the jobs run on the warm server.
+    """
     out, cluster = tmp_path / "out", cluster | warm.server().variables
     submit = [warm.server().python, "-m", "diverse_mha.cli", "reproduce", *TABLE, "--out", out]
     submit += ["--data", local_table / "smoke/data"]
