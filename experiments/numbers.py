@@ -32,7 +32,7 @@ class Choices:
     scale: str
     seeds: tuple[int, ...] = (1,)
     updates: int | None = None  # None: the recipe's
-    bf16: bool | None = None  # train in bfloat16; None: as each recipe says
+    bf16: bool | None = None  # train in bfloat16; None: as in each recipe
 
     def run(self, experiment: Experiment, table: Table, seed: int) -> Run:
         """Return the run of an experiment of a table."""

@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training.add_argument(
         "--bf16",
         action=argparse.BooleanOptionalAction,
-        help="train in bfloat16 or in float32 (default: as each recipe says)",
+        help="train in bfloat16 or in float32 (default: as in each recipe)",
     )
 
 

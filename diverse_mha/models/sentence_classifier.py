@@ -71,7 +71,8 @@ class QueryPooling(nn.Module):
     def forward(self, x: Tensor, padding_mask: Tensor) -> Tensor:
         """Pool sentences (B, S, C) to (B, K * C).
 
-        Padding (B, S), True = padding, is left out; a sentence of padding alone gives its mean.
+        Padding (B, S), True = padding, is left out. If a sentence has only padding, the
+        result is the mean of its padded positions.
         """
         scores = x @ self.queries.t() / math.sqrt(x.size(-1))  # (B, S, K)
         # A finite number, so that a row of padding alone gets no NaN.

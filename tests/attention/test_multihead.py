@@ -1,4 +1,4 @@
-"""Our drop-in replacement of ``torch.nn.MultiheadAttention`` against torch's module."""
+"""Our drop-in replacement of ``torch.nn.MultiheadAttention`` equals torch's module."""
 
 import io
 
