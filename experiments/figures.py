@@ -113,7 +113,9 @@ def _line_panels(panels: Mapping[str, Mapping[str, Points]], label: str) -> Figu
             ]
             papers = [(x, v) for x, (_, _, v) in points if v is not None]
             if ours:
-                axis.errorbar(*zip(*ours, strict=True), label=name, capsize=2, **look(number))
+                x, value, spread = zip(*ours, strict=True)
+                error = spread if any(spread) else None  # one seed has no spread
+                axis.errorbar(x, value, error, label=name, capsize=2, **look(number))
             if papers:
                 style = {"linestyle": ":", "alpha": 0.6, "markerfacecolor": "none"}
                 style = look(number) | style | {"label": f"{name}, paper"}

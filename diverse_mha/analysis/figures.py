@@ -251,7 +251,7 @@ CAPTION = (
     "the mean of the nth correlation over the pairs of heads that have n or more. Lower: the "
     "outputs are less similar."
 )
-LINES = ("-", "--", ":")  # line styles once the colours are used up
+LINES = ("-", "--", ":", "-.")  # line styles once the colours are used up
 
 
 def curves_of_models(results: list[Model]) -> Plot | None:
