@@ -182,6 +182,7 @@ TABLES = {
     "heads-gain": ("gain by heads", trends.of_head_counts, trends.gains),
     "held-cka": ("held | weight", trends.of_held, trends.held),
     "held-cka-fit": ("parabola of", trends.of_held, trends.parabolas),
+    "drophead-forms": ("Drophead's form", trends.of_drophead_forms, trends.drophead_forms),
     "ptb": ("row, Penn Treebank", runs_of("ptb"), language_models),
     "ptb-heads": ("row | SVCCA", runs_of("ptb"), heads_of_language_models),
     "logic": ("row, logic", runs_of("logic"), logic),

@@ -1,6 +1,6 @@
-"""Tables of scores by the number of heads and by held CKA, with fitted lines and parabolas.
+"""Tables by number of heads, held CKA and Drophead's form, with fitted lines and parabolas.
 
-Their plans are docs/study-heads.md and docs/study-similarity.md.
+Their plans are docs/study-heads.md, docs/study-similarity.md and docs/study-drophead.md.
 """
 
 import json
@@ -39,6 +39,14 @@ def of_held(run: Run) -> str | None:
     return runs_of("held-cka")(run)
 
 
+def of_drophead_forms(run: Run) -> str | None:
+    """Return the label of a run in the table of Drophead's forms, which has seed 2."""
+    if run.values["table"] == "translation-small" and run.values["row"] in ("baseline", "drophead"):
+        shared = run.seed == 2 and not run.float32
+        return _labels("drophead-forms")[run.values["row"]] if shared else None
+    return runs_of("drophead-forms")(run)
+
+
 def _labels(table: str) -> dict[str, str]:
     return {row.name: row.label for row in PAPERS["study"][table].rows}
 
@@ -59,6 +67,19 @@ def head_counts(rows: Rows, *_) -> dict[str, Cells]:
 def _single(runs: Sequence[Run]) -> Cells:
     """Format exp(D) of a single head, which has no pair to compare."""
     return ["", "", average(runs, "exp_d_subspace", 3), average(runs, "exp_d_output", 3), ""]
+
+
+def drophead_forms(rows: Rows, *_) -> dict[str, Cells]:
+    """Return scores and heads by Drophead's form; SVCCA less the baseline's comes first."""
+    rows = _in_order(rows, "drophead-forms")
+    svcca = {label: fmean(run["svcca"] for run in runs) for label, runs in rows.items()}
+    base = next(iter(svcca.values()))
+    return {
+        label: ["" if value == base else f"{value - base:+.3f}"]
+        + [average(rows[label], "sacrebleu", 2), average(rows[label], "logged_nll", 3)]
+        + heads(rows[label])
+        for label, value in svcca.items()
+    }
 
 
 def gains_of(rows: Rows, column: str) -> dict[str, dict[int, list[float]]]:

@@ -78,3 +78,27 @@ def test_the_value_at_which_cka_was_held_is_read_from_the_settings():
     words = "method=baseline criterion.cka_target=0.05 criterion.cka_weight=10.0"
     assert trends.target_of(run("held-cka", "t0.05", overrides=words)) == 0.05
     assert trends.target_of(run("held-cka", "baseline", overrides="method=baseline")) is None
+
+
+def test_drophead_forms_have_svcca_less_that_of_the_baseline_with_seed_2():
+    heads = {"cka": 0.2, "exp_d_subspace": 0.8, "exp_d_output": 0.8, "jsd": 3.0}
+    scores = heads | {"sacrebleu": 40.0, "logged_nll": 2.5}
+    every = [
+        run("drophead-forms", "batch", 2, svcca=0.7, **scores),
+        run("translation-small", "drophead", 1, svcca=0.9, **scores),
+        run("translation-small", "drophead", 2, svcca=0.549, **scores),
+        run("translation-small", "baseline", 2, svcca=0.451, **scores),
+        run("translation-small", "hsic-1e-7", 2, svcca=0.4, **scores),
+        run("translation-small", "baseline", 2, svcca=0.5, precision="float32", **scores),
+    ]
+    rows = {}
+    for one in every:
+        if (label := trends.of_drophead_forms(one)) is not None:
+            rows.setdefault(label, []).append(one)
+    table = trends.drophead_forms(rows)
+    assert {label: cells[0] for label, cells in table.items()} == {
+        "Baseline": "",
+        "Drophead: sentence, kept heads divided": "+0.098",
+        "Drophead: batch, kept heads divided": "+0.249",
+    }
+    assert table["Baseline"][1:5] == ["40.00", "2.500", "0.451", "0.200"]
