@@ -62,7 +62,7 @@ def option(
         default: default value.
         text: help text.
         choices: legal values; empty allows any value of the field's type.
-        legal: legal range; a default of None is always legal.
+        legal: legal range; None is always legal.
     """
     return field(default=default, metadata={"help": text, "choices": choices, "range": legal})
 
@@ -198,8 +198,8 @@ class Method:
         build: returns the module for an instance of ``options`` and a ``Place``, or None if
             attention needs no module. Must be a top-level function, so that models pickle.
         options: dataclass of the method's options.
-        check: raises ``UserError`` for options that do not fit a ``Place``; called for every
-            component before anything is built.
+        check: raises ``UserError`` for options that do not fit a ``Place``; called for each
+            component with this method before anything is built.
         stock: True if a trained model computes the same as a stock fairseq model.
         carries: True if a layer's logits, or layer 1's values, go to the next layer.
         fold: changes a dictionary of an attention module's parameters, in place, into those of a
@@ -236,7 +236,7 @@ class Registry:
             raise ValueError(f"{method.name!r} is registered already")
         known = {f.name: f for f in self.options()}
         for f in fields(method.options):
-            if f.name in known and f.metadata != known[f.name].metadata:
+            if f.name in known and _declared(f) != _declared(known[f.name]):
                 raise ValueError(
                     f"{method.name!r}: another method declares {flag(f.name)} differently"
                 )
@@ -311,6 +311,10 @@ class Seam(Registry):
                 why += f"or reset it to {f.default}"
                 refuse_idle(cfg, [f], why)
         return Selection(chosen, read_options(chosen.options, cfg))
+
+
+def _declared(option: Field) -> tuple:
+    return option.default, option.metadata
 
 
 def _once(options: Iterable[Field]) -> list[Field]:
