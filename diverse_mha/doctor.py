@@ -133,7 +133,7 @@ def _fairseq() -> str:
 
 
 def _recipe() -> str:
-    """Merge the demo's recipe into fairseq's options, as training does."""
+    """Merge model, criterion and optimizer of the demo's recipe into fairseq's options."""
     from fairseq.dataclass.utils import merge_with_parent
     from fairseq.models import MODEL_DATACLASS_REGISTRY
     from fairseq.registry import REGISTRIES

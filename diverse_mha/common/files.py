@@ -145,7 +145,10 @@ def check_output_folder(option: str, path: str | Path) -> None:
 
 
 def check_no_checkpoints(option: str, path: str | Path) -> None:
-    """Like :func:`check_output_folder`; also refuses a folder that holds checkpoints."""
+    """Like :func:`check_output_folder`; also refuses a folder with checkpoints.
+
+    Checkpoints in its subfolders, and in the subfolders of these, count too.
+    """
     check_output_folder(option, path)
     run = next((found for n in (0, 1, 2) for found in Path(path).glob("*/" * n + "*.pt")), None)
     if run is not None:

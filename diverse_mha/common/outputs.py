@@ -37,7 +37,7 @@ def check_replaceable(
         option: the option that set the path, such as ``--output``, for messages.
         path: the file to write.
         is_own: returns True if the existing file is a result of this command.
-        beside: further output files that belong to ``path``.
+        beside: further output files; they may be replaced if ``path`` exists and ``is_own``.
         inputs: files that the command reads.
         force: replace files that other programs wrote.
     """

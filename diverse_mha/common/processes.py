@@ -104,8 +104,9 @@ def end(
     grace: float = GRACE_SECONDS,
     gently: signal.Signals = signal.SIGTERM,
 ) -> None:
-    """Terminate commands and their children: send ``gently``, wait ``grace`` s, send SIGKILL.
+    """Terminate commands and their children by the signal ``gently``, then by SIGKILL.
 
+    After each signal, wait up to ``grace`` seconds for the commands.
     SIGKILL is always sent, because a command may end before its children.
     """
     for number in (gently, signal.SIGKILL):
@@ -122,8 +123,8 @@ def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
     """Context manager: lock a folder for this process; create it if missing.
 
     Raises:
-        UserError: if another process has locked it; with ``option``, the option that named the
-            folder, also if it is not writable.
+        UserError: if the folder is locked already. If ``option`` (the option that named the
+            folder) is given, also if the folder is not writable.
     """
     if option is not None:
         check_output_folder(option, folder)

@@ -13,7 +13,10 @@ Item = TypeVar("Item")
 
 
 def hide_log(name: str = "fairseq") -> None:
-    """Hide a package's log messages below warnings; ``name=""`` hides those of all packages."""
+    """Hide a package's log messages below warnings.
+
+    ``name=""`` hides those of all packages that set no level of their own.
+    """
     logging.getLogger(name).setLevel(logging.WARNING)
 
 
@@ -85,7 +88,8 @@ def with_progress(
 ) -> Iterator:
     """Yield ``items`` with their progress and the time left on stderr.
 
-    ``label`` names the computation, ``unit`` an item. Items without a length need ``total``.
+    ``label`` names the computation, ``unit`` an item. If the items have no length, give ``total``;
+    otherwise the time left is not shown.
     """
     if total is None and isinstance(items, Sized):
         total = len(items)

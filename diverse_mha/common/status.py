@@ -11,11 +11,13 @@ STATUS = "status.json"
 
 @dataclass(frozen=True)
 class Status:
-    """Progress of a training, written at its start, with every checkpoint and at its end.
+    """Progress of a training.
+
+    It is written at the start, with every checkpoint, after every epoch and at the end.
 
     Attributes:
         updates: number of updates.
-        epochs: number of complete epochs.
+        epochs: number of complete epochs; None if unknown.
         finished: True after the last update or epoch, and if ``--patience`` or ``--stop-min-lr``
             ended the training; False if ``--stop-time-hours`` ended it.
         diverged: True if the gradients became NaN or infinite.
