@@ -16,7 +16,7 @@ WAIT_SECONDS = 5  # time for the first process to report an error that all proce
 def first_process_reports() -> Iterator[None]:
     """Context manager: delay a user error in all processes but the first.
 
-    The first process reports the error at once. When it fails, the launcher ends the others.
+    The first process reports the error at once. The launcher then ends the others.
     """
     try:
         yield

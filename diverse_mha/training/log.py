@@ -19,10 +19,10 @@ def read_log(path: Path) -> dict:
     """Read a log written with ``common.log_format=json``; the run may have been resumed.
 
     Returns:
-        ``parameters`` (number of trained parameters, shared ones counted once),
+        ``parameters`` (number of the model's parameters, shared ones counted once),
         ``steps_per_second`` (median over the logged intervals, without the first after each start),
-        ``updates`` (the last logged number) and ``validation`` (see :func:`validations`). A value
-        that the log lacks is None.
+        ``updates`` (the last logged number) and ``validation`` (see :func:`validations`). Of the
+        first three, a value that the log lacks is None.
     """
     parameters, speeds, updates, first = None, [], None, True
     lines = path.read_bytes().decode(errors="replace").splitlines()

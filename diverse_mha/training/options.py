@@ -68,7 +68,7 @@ class Component(NamedTuple):
 
 
 def components() -> dict[str, Component]:
-    """Return everything that this package registers with fairseq, by name."""
+    """Return the models, criterions and tasks that this package registers, by name."""
     from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
     from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
     from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY

@@ -15,7 +15,7 @@ def choose(job: Request) -> tuple[list[str], str]:
     resumed run keeps its precision. ``common.bf16`` on the command line always wins.
 
     Raises:
-        UserError: for fp16 without a GPU.
+        UserError: for fp16 without a GPU, except for the two variants that run on a CPU.
     """
     import torch
 
@@ -43,7 +43,7 @@ def _name(bf16: bool) -> str:
 
 
 def _of_checkpoint(job: Request) -> bool | None:
-    """Return True if the run to resume trains in bfloat16; None without such a run."""
+    """Return True if the run to resume trains in bfloat16; None if there is none, or unknown."""
     from diverse_mha.evaluation.checkpoints import load_checkpoint, settings
 
     folder = str(job.setting("checkpoint", "save_dir") or "checkpoints")

@@ -141,7 +141,10 @@ class Launched:
 
 
 def launched(environment: Mapping[str, str]) -> Launched | None:
-    """Read the environment that ``torchrun`` and ``srun`` set; None in a single process."""
+    """Read the environment that ``torchrun`` or ``srun`` has set.
+
+    Return None without ``torchrun``, unless ``srun`` started several processes.
+    """
     names = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
     if {*names} <= environment.keys():
         processes, rank, device = (int(environment[name]) for name in names[:3])
@@ -183,7 +186,7 @@ def run_workers(workers: Sequence[tuple[list[str], dict[str, str]]]) -> int:
 
     Returns:
         0 if all succeeded, else the exit code of the first that failed (128 + signal number if a
-        signal ended it).
+        signal ended it). If this process received a signal: 128 + the number of this signal.
     """
     running: list[Command] = []
     try:
