@@ -1,9 +1,9 @@
 """Batches: every example of a split and of an epoch is used.
 
-fairseq-fixed 0.12.3.1 skips the last sentences of a validation or test split if their number is not
-a multiple of ``--required-batch-size-multiple``, and fails with a traceback at a sentence that is
-too long. In training it drops the last batch, which has the longest examples; keeping this batch
-changes the order of the others. ``fairseq-eval-lm`` skips blocks that are too long for the model,
+fairseq-fixed 0.12.3.1 drops the last batch of a split if its size is not a multiple of
+``--required-batch-size-multiple``. In training, this batch has the longest examples; keeping it
+changes the order of the others. In validation, fairseq also fails with a traceback at a sentence
+that is too long. ``fairseq-eval-lm`` skips blocks that are too long for the model,
 and prints the perplexity of the rest, or 1.00 if none is left. fairseq's diverse beam search stores
 scores by row of the batch but looks them up by sentence number, so it fails with an IndexError.
 """

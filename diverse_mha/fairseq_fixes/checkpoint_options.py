@@ -71,7 +71,8 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
     Options in ``given`` are not removed, because their values come from the caller.
 
     Raises:
-        UserError: an option has an unknown name, a resolver, or a path outside the data folder.
+        UserError: an option names a class that is not allowed, calls a resolver, or is one of
+            ``FILE_PARTS`` but not a plain file name.
     """
     plain = _plain(options)
     for option, text in _texts(plain):

@@ -34,7 +34,7 @@ from diverse_mha.fairseq_fixes.patch import patch
 
 @patch(options, "parse_args_and_arch")
 def explain_unknown_options(parse, parser, input_args=None, *args, **kwargs):
-    """Report an unrecognized option, with the criterion, architecture or task that has it."""
+    """Report an unrecognized option, with the criterion, architecture or the like that has it."""
     arguments, error = sys.argv[1:] if input_args is None else input_args, parser.error
 
     def explained(message: str) -> None:
@@ -49,7 +49,7 @@ def explain_unknown_options(parse, parser, input_args=None, *args, **kwargs):
 
 
 def explain(option: str, arguments: Sequence[str], default=lambda name: None) -> None:
-    """Raise an error if the option belongs to a criterion, architecture or task not chosen."""
+    """Raise an error if the option is that of a criterion, architecture or the like not chosen."""
     for choice in _registries():
         dest = choice[2:].replace("-", "_")
         chosen = str(_value(arguments, choice) or default(dest) or "none")

@@ -5,9 +5,9 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     status,
     moving_average,
     batches,
+    log,
     resuming,
     command_line,
-    log,
     numpy_2,
     speed,
 )

@@ -1,4 +1,4 @@
-"""Restores names that numpy 2 removed, for fairseq's datasets.
+"""Restores names that numpy has removed, for fairseq's datasets.
 
 In fairseq-fixed 0.12.3.1, ``--sample-break-mode eos`` fails with ``module 'numpy' has no attribute
 'compat'``, and ``--num-batch-buckets`` with ``unexpected keyword argument 'interpolation'``.

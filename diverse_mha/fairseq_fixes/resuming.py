@@ -71,7 +71,11 @@ def resume_position(cfg):
 
 
 def stop_if_done(trainer, path: str, state: dict | None, epochs) -> bool:
-    """Return True if a training has made all its updates or epochs; then make it skip the rest."""
+    """Return True if nothing is left to train.
+
+    After all updates or epochs, make fairseq skip its loop over epochs. If the learning rate is not
+    above ``--stop-min-lr``, fairseq stops without this.
+    """
     wanted = trainer.cfg.optimization
     if 0 < wanted.max_update <= trainer.get_num_updates():
         done = f"all {wanted.max_update:,} updates"
@@ -201,8 +205,8 @@ def check_same_run(
 ) -> list[Change]:
     """Raise an error if a run is resumed with another method, seed, architecture or corpus.
 
-    The optimiser and the learning rate must not change either, and a term that the run was trained
-    with must be registered.
+    Criterion, optimiser and learning rate must not change either, unless an option confirms the
+    change (``DEFINE_A_RUN``). A term that the run was trained with must be registered.
 
     Args:
         path: the last checkpoint in the folder.

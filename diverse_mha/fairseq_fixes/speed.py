@@ -72,4 +72,4 @@ if os.environ.get("DIVERSE_MHA_CUDNN_ATTENTION") != "1":
 
 
 for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-    os.environ.setdefault(cache, "64")  # enough for one update's shapes; the default is 1,000
+    os.environ.setdefault(cache, "64")  # enough for one update's shapes; the default is 1,024

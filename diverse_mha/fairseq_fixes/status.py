@@ -36,7 +36,7 @@ def record_divergence(trainer) -> None:
 
 
 def record_ends() -> None:
-    """Patch fairseq's ``train``, which trains an epoch, to record the end of a training.
+    """Patch fairseq's ``train``, which trains an epoch, to record the status after it.
 
     ``train`` cannot be patched on import. Its module is ``__main__`` in ``python -m
     fairseq_cli.train``, and fairseq-hydra-train loads the module after the plugin.
@@ -49,7 +49,7 @@ def record_ends() -> None:
 
 
 def train_and_record(train, cfg, trainer, task, epoch_itr):
-    """Train an epoch; after the last epoch, record that the training has ended."""
+    """Train an epoch, then record the status, with ``finished`` if the training has ended."""
     losses, stopped = train(cfg, trainer, task, epoch_itr)
     wanted = cfg.optimization
     complete = 0 < wanted.max_update <= trainer.get_num_updates()
