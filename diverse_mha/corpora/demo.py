@@ -5,8 +5,8 @@ It is small, but has four difficulties of real languages:
 - agreement: article and adjective agree with the noun in gender, number and case. A verb agrees
   with its subject in number and, in the past tense, in gender. Lumi shows only number.
 - word order: in Qorun, an adjective follows its noun. A preposition of Lumi becomes a postposition.
-  An adverb comes first, and the verb follows it. A question begins with the verb, and a subordinate
-  clause ends with the verb.
+  In a statement, an adverb comes first, and the verb follows it. A question begins with the verb,
+  and a subordinate clause ends with the verb.
 - inflection: Qorun joins prefixes and endings to its stems, so the test set has word forms that are
   new, but consist of known parts.
 - context: a pronoun takes its gender from a noun in another clause.
@@ -134,7 +134,7 @@ class Part(NamedTuple):
 
 @functools.cache
 def lexicon() -> dict[str, list[Word]]:
-    """Return kind -> words, frequent words first; all stems differ."""
+    """Return kind -> words, nouns and verbs with frequent ones first; all stems differ."""
     chance, taken = Chance(WORDS_SEED), set()
 
     def stem(starts: Sequence[str], vowels: str, ends: Sequence[str]) -> str:
@@ -287,7 +287,8 @@ def write_corpus(out: Path, *, pairs: int, seed: int) -> None:
     """Write train, valid and test as ``SPLIT.lm`` and ``SPLIT.qo``.
 
     ``SPLIT.align`` has the gold word alignments in Pharaoh format (``0-0 1-2``, Lumi first), in
-    which punctuation marks are words. "," and "cu" have no translation.
+    which punctuation marks are words. "," of Qorun has no original; "cu" and the plural article
+    "uni" of Lumi have no translation.
     """
     out.mkdir(parents=True, exist_ok=True)
     for split, drawn in _splits(pairs, seed).items():

@@ -32,8 +32,8 @@ def segments(lines: Iterable[str]) -> Iterator[str]:
 def talks(lines: Iterable[str]) -> Iterator[str]:
     """Yield sentences, titles and descriptions of an IWSLT training file.
 
-    This is the filter of fairseq's recipe for IWSLT14. It drops lines with URL, talk id, keywords
-    or names, and removes the tags of titles and descriptions.
+    It drops lines with URL, talk id, keywords or names, and removes the tags of titles and
+    descriptions, like fairseq's recipe for IWSLT17. The recipe for IWSLT14 keeps lines with names.
     """
     for line in lines:
         if not _TALK_TAG.match(line):

@@ -1,6 +1,7 @@
 """Prints settings of ``data-prep/prepare-own.sh`` that depend on languages or an earlier corpus.
 
-``python -m diverse_mha.corpora.own OPTIONS`` prints assignments of shell variables.
+``python -m diverse_mha.corpora.own OPTIONS`` prints shell commands: assignments of variables, and
+calls of the script's functions.
 """
 
 import argparse
@@ -24,7 +25,7 @@ _HEBREW_SIGN = re.compile("[\u05d0-\u05ea][\"'\u05be\u05f3\u05f4][\u05d0-\u05ea]
 def decide(
     languages: Sequence[str], tokeniser: str, like: str, texts: Sequence[Path] = ()
 ) -> Iterator[str]:
-    """Yield shell commands that set the variables of the script.
+    """Yield shell commands that set variables of the script, and call its functions.
 
     Args:
         languages: source and target language.
@@ -78,7 +79,10 @@ def check_moses(text: Path, code: str) -> None:
 
 
 def _is_torn(tokens: Sequence[str]) -> bool:
-    """Return True if a word was split between letters, at a combining mark or zero-width sign."""
+    """Return True if a word was split within a word of letters and digits.
+
+    The split is between two of them, at a combining mark or zero-width sign, or at a Hebrew sign.
+    """
     if _HEBREW_SIGN.search("".join(tokens)) and len(tokens) > 1:
         return True
     for before, after in pairwise(tokens):
@@ -131,7 +135,7 @@ def _earlier(root: Path, languages: Sequence[str]) -> tuple[str, list[str], dict
 
 
 def main() -> None:
-    """Print the shell assignments."""
+    """Print the shell commands."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("source", "target", "tokeniser", "like"):
         parser.add_argument(f"--{name}", default="")

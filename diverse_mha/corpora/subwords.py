@@ -22,7 +22,7 @@ MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
 def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> int:
     """Train a sentencepiece BPE model; return its vocabulary size.
 
-    The size is below ``pieces`` if no further pair occurs twice in the text.
+    The size is below ``pieces`` if the text has no further pair to merge.
     """
     import sentencepiece
 
@@ -67,7 +67,7 @@ def _processor(model: Path):
 def dictionary(model: Path, vocabularies: Sequence[Path]) -> Iterator[str]:
     """Yield the lines of a fairseq dictionary with all pieces of a model and their counts.
 
-    Because the dictionary has all pieces, text other than the training text has no unknown pieces.
+    Because the dictionary has all pieces, only characters that the model lacks are unknown.
     """
     processor, counts = _processor(model), Counter()
     for path in vocabularies:

@@ -14,11 +14,11 @@ from typing import IO, TypeVar
 
 from diverse_mha.common.errors import UserError
 
-# Codes of languages without spaces -> codes that sacreBLEU and sacremoses know.
-_WITHOUT_SPACES = {"cmn": "zh", "zho": "zh", "chi": "zh", "jpn": "ja", "kor": "ko"}
+# Codes of Chinese, Japanese and Korean -> codes that sacreBLEU and sacremoses know.
+_TWO_LETTERS = {"cmn": "zh", "zho": "zh", "chi": "zh", "jpn": "ja", "kor": "ko"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-# Sentence-final punctuation unknown to Moses: Greek, Armenian, Hebrew, Arabic, Indic, Ethiopic,
-# Chinese and Japanese.
+# Punctuation unknown to Moses that has no space before it: Greek, Armenian, Hebrew, Arabic, Indic,
+# Ethiopic, Chinese and Japanese.
 _ENDS = "\u037e\u0589\u05c3\u060c\u061b\u061f\u06d4\u0964\u0965\u1362\u1363"
 _ENDS += "\u3001\u3002\uff01\uff0c\uff1f"
 # Full-width punctuation, which has no spaces around it.
@@ -100,7 +100,7 @@ def read_parallel(texts: Mapping[str, Path], blank: Container[str] = ()) -> list
 def rules_for(language: str) -> str:
     """Return the code of a language's rules: "fr" for "FR" and "fr-CA", "zh" for "cmn"."""
     code = re.split("[-_]", language.lower())[0]
-    return _WITHOUT_SPACES.get(code, code)
+    return _TWO_LETTERS.get(code, code)
 
 
 def has_rules(code: str) -> bool:
@@ -122,8 +122,8 @@ def make_tokeniser(
 ) -> Callable[[str], str]:
     """Return a function that splits a sentence into tokens, joined by spaces, by Moses' rules.
 
-    Special characters are escaped (``'`` becomes ``&apos;``). Chinese ("zh") is split into words by
-    :mod:`diverse_mha.corpora.chinese` instead.
+    Special characters are escaped (``'`` becomes ``&apos;``), unless ``tokeniser`` is "none".
+    Chinese ("zh") is split into words by :mod:`diverse_mha.corpora.chinese` instead.
 
     Args:
         language: Language of the rules, such as "de"; its abbreviations are not split.
@@ -132,8 +132,8 @@ def make_tokeniser(
         aggressive: Split words at hyphens ("@-@"); ignored for Chinese.
         lowercase: Lowercase the tokens.
         straight_apostrophes: Make typographic apostrophes straight first.
-        tokeniser: "moses", or "none" for sentencepiece on raw text: only white space and control
-            characters are normalised to single spaces.
+        tokeniser: "moses", or "none" for sentencepiece on raw text: words are not split, and white
+            space and control characters become single spaces.
         nfc: Compose letters and their marks (Unicode's NFC) first.
     """
     raw = tokeniser == "none"
