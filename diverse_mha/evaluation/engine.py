@@ -1,7 +1,8 @@
 """Runs CTranslate2 instead of fairseq's beam search, for ``translate`` and ``evaluate``.
 
 CTranslate2 (``pip install ctranslate2``) runs the same model and the same search in fast C++ code.
-A checkpoint is converted into a folder beside it, and again only after the checkpoint has changed.
+A checkpoint is converted into a folder beside it, and again only after the checkpoint or a
+dictionary has changed.
 A converted model needs neither torch nor fairseq, whose import can take longer than translating.
 """
 
@@ -81,7 +82,9 @@ class CTranslate2:
 def open_engine(
     engine: str, checkpoint: str, data: str | Path, *, cpu: bool, search: Search, refused: str = ""
 ) -> CTranslate2 | None:
-    """Return the converted model, or None for fairseq's search. Print the choice on stderr.
+    """Return the converted model, or None for fairseq's search.
+
+    Print the choice on stderr, unless ``engine`` is ``fairseq``.
 
     Args:
         engine: ``auto``, ``fairseq`` or ``ctranslate2``.
@@ -135,7 +138,7 @@ def _on_gpu() -> bool:
 def _converted(checkpoint: str, data: str) -> tuple[Path, tuple[int, int], tuple[str, str]]:
     """Return the converted model's folder, maximum positions and languages.
 
-    Converts the checkpoint if it is new or has changed.
+    Converts the checkpoint if it is new, or if it or a dictionary has changed.
     """
     folder = Path(checkpoint).with_suffix(".ctranslate2")
     of = {MADE_BY: "engine", "checkpoint_sha256": sha256_of(checkpoint)}

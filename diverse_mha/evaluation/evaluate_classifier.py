@@ -24,8 +24,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = evaluation_parser(
         "evaluate-classifier",
         "Classify the splits of a data set and report the accuracy of each.",
-        "Writes a JSON file with the examples, accuracy and most frequent class of each split, "
-        "and of each group if the model was trained with --accuracy-by.\n\nexample:\n"
+        "Writes a JSON file with the number of examples, the accuracy and the share of the most "
+        "frequent class of each split. If the model was trained with --accuracy-by, also the "
+        "number and the accuracy of each group.\n\nexample:\n"
         "  diverse-mha evaluate-classifier runs/logic/checkpoint_best.pt data/logic/bin",
         model="the model, a checkpoint of task sentence_classification",
         data="the data that a script of data-prep made",

@@ -1,4 +1,4 @@
-"""Runs a fairseq command for ``evaluate`` or ``evaluate-lm``: parser, output file, progress."""
+"""Parser and output file of the evaluation commands; runs fairseq's commands, with progress."""
 
 import argparse
 import logging
@@ -46,7 +46,7 @@ _BUILDING = {"setup_task", "load_model_ensemble", "load_model_ensemble_and_task"
 def evaluation_parser(
     name: str, text: str, epilog: str, *, model: str, data: str, output: str
 ) -> OneLineParser:
-    """Return a parser with checkpoint, data, ``--output`` and ``--cpu``.
+    """Return a parser with checkpoint, data, ``--output``, ``--force`` and ``--cpu``.
 
     ``model`` and ``data`` are help texts; ``output`` is the suffix of the default result file.
     """

@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="auto",
         metavar="LAYER.HEAD",
         help="also print source words, target words and their alignment, separated by tabs; the "
-        "alignment is from a head such as 2.4, named as in align --head (default: the head that "
-        "align chooses on valid)",
+        "alignment is from a head such as 2.4, named as in align --head; without LAYER.HEAD, from "
+        "the head that align chooses on valid",
     )
     add_engine(search, "auto")
     add_user_dir(parser)
@@ -63,7 +63,7 @@ class Translation(NamedTuple):
     text: str
     source: str = ""  # the input line
     subwords: str = ""  # subwords of the source
-    pair: tuple["Tensor", "Tensor"] | None = None  # source and target ids; None for an empty line
+    pair: tuple["Tensor", "Tensor"] | None = None  # source and target ids; None: empty, CTranslate2
 
 
 def add_beam_arguments(parser: argparse.ArgumentParser) -> None:

@@ -125,7 +125,7 @@ def _content(file: Path) -> dict | None:
 
 
 def _newest_result(folder: Path) -> Path:
-    """Return the newest test result in a folder; results of checkpoint_best take precedence."""
+    """Return the newest test result in a folder; file names with ``best`` take precedence."""
     contents = {file: _content(file) for file in sorted(folder.glob("*.json"))}
     results = [
         file for file, content in contents.items() if content and content.get("subset") != "valid"

@@ -101,8 +101,8 @@ class Difference:
     """A difference of means, system minus baseline."""
 
     value: float
-    interval: tuple[float, float] | None = None  # 95 %; None: the spread is unknown
-    p: float | None = None  # two-sided; None: the spread is unknown
+    interval: tuple[float, float] | None = None  # 95 %; None: unknown spread, or not tested
+    p: float | None = None  # two-sided; None: no interval
     standard_error: float | None = None
     degrees: float | None = None  # degrees of freedom of t; None: infinite or no interval
     over_seeds: bool = False  # True: holds for other seeds, too; False: for these models only
@@ -155,7 +155,7 @@ def rate(differences: np.ndarray, counts: np.ndarray) -> Difference:
 def satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
     """Return degrees of freedom: total^2 / sum(part^2 / part's degrees) (Satterthwaite 1946).
 
-    ``total`` is a variance; ``parts`` are its summands, each with its degrees of freedom.
+    ``total`` is a variance; ``parts`` are its summands with finite degrees of freedom.
     """
     spread = sum(part**2 / degrees for part, degrees in parts)
     return total**2 / spread if spread else math.inf
@@ -190,8 +190,9 @@ def by_rows_and_seeds(
         step: rounding step of the scores; the noise variance is at least step^2 / 12.
 
     Returns:
-        The differences of all rows but the first. A row with one seed has no interval. None: no
-        seed links the row to the first, directly or through other rows.
+        The differences of all rows but the first. There is no interval if the row or the first row
+        has one seed, or if the fit leaves no degree of freedom. None: no seed links the row to the
+        first, directly or through other rows.
     """
     seeds = sorted({seed for row in scores for seed in row})
     cells = [
@@ -207,7 +208,7 @@ def by_rows_and_seeds(
     effects = inverse @ values
     degrees = len(cells) - np.linalg.matrix_rank(design)
     rest = np.square(values - design @ effects).sum()
-    # Scores lie between 1 and 1,000, so a variance below 1e-20 is a rounding error.
+    # For scores up to 1,000, a variance below 1e-20 is a rounding error.
     noise = max(round(float(rest) / int(degrees), 20), step**2 / 12) if degrees else None
     differences: list[Difference | None] = []
     for row_number in range(1, len(scores)):

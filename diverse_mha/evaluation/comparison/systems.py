@@ -68,9 +68,9 @@ def compare_systems(
 
     Measures with sentence statistics are compared by a bootstrap over sentences, with the same
     resamples for all systems, combined with the variance over seeds. All measures are compared seed
-    by seed (:func:`by_rows_and_seeds`), or by Welch's t if seeds are unknown or not shared. Holm's
-    correction is over the systems, for each measure. If both means are below ``LOWEST``, there is
-    no interval and no p-value.
+    by seed, too (:func:`by_rows_and_seeds`), if the seeds are known and shared. Otherwise, measures
+    without sentence statistics are compared by Welch's t. Holm's correction is over the systems,
+    for each measure. If both means are below ``LOWEST``, there is no interval and no p-value.
 
     Args:
         systems: the systems, the baseline first.
@@ -212,8 +212,8 @@ BOOTSTRAP = (
 BY_SEED = (
     "By seed ({measures}): analysis of variance with rows and seeds as factors, and one noise "
     "variance for all rows; with two rows it is the paired t-test. No interval with one seed, or "
-    "if two rows share only one seed. Only runs of the same seed are compared, so if the seeds of "
-    "two rows differ, the result is not the difference of their means."
+    "if there are only two rows and they share one seed. Only runs of the same seed are compared, "
+    "so if the seeds of two rows differ, the result is not the difference of their means."
 )
 WELCH = (
     "Difference in {measures} to the first row with its 95 % interval and p: Welch's t over "
@@ -283,7 +283,7 @@ def _digits(name: str) -> int:
 
 
 def _both(name: str, systems: Sequence[System]) -> bool:
-    """Return True if a measure has an interval by seed in addition to the bootstrap's."""
+    """Return True if a measure has an interval by seed in addition to that of ``difference``."""
     others = (system.measures[name].over_seeds for system in systems)
     return any(test is not None and test.interval is not None for test in others)
 
