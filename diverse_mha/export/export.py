@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  diverse-mha export runs/mine/checkpoint_best.pt stock.pt --format fairseq"
     )
-    parser.add_argument("checkpoint", help="the model; routing and --logits are not supported")
+    text = "the model; refused if stock fairseq cannot compute one of its methods, such as routing"
+    parser.add_argument("checkpoint", help=text)
     parser.add_argument("output", metavar="OUT", help="the file or folder to write")
     parser.add_argument(
         "--format",

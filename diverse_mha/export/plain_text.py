@@ -1,7 +1,8 @@
 """Translates plain text with the model in this folder: ``python translate.py < TEXT``.
 
-``export --format ctranslate2`` copies this file. It needs ctranslate2, sacremoses, and subword-nmt
-or sentencepiece. ``text.json`` describes the preparation of the model's data.
+``export --format ctranslate2`` copies this file. It needs ctranslate2, subword-nmt or
+sentencepiece, and sacremoses if the model's data was tokenised. ``text.json`` describes the
+preparation of the data.
 """
 
 import json
