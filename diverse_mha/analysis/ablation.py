@@ -1,6 +1,6 @@
 """Head ablation with an activation cache, and the token loss of each sentence.
 
-Replaces the output of one head (by zeros or its mean) and recomputes only the layers above it.
+Replaces the output of one head (by zeros or its mean), and reuses the activations below it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -192,7 +192,10 @@ def sentence_losses(model: nn.Module, sample: dict, output: Tensor) -> tuple[Ten
 
 
 def total_loss(model: nn.Module, sample: dict, output: Tensor) -> Tensor:
-    """Return the summed loss for a backward pass, without storing the logits of the whole batch."""
+    """Return the summed loss for a backward pass.
+
+    If the output layer is a plain projection, the logits of the whole batch are not stored.
+    """
     plain = hasattr(model, "decoder") and model.decoder.adaptive_softmax is None
     weight = model.output_weight() if plain else None
     if weight is None:

@@ -13,7 +13,7 @@ from PIL import Image  # Pillow is installed with matplotlib
 from diverse_mha.analysis.labels import COMPONENT_TITLES, file_name
 from diverse_mha.analysis.results import Component, Layer, Model
 
-# The colour-blind safe palette of Okabe and Ito, with black as the ninth colour.
+# Six colours of the colour-blind safe palette of Okabe and Ito, then purple, brown and black.
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#6E4B1F",
     "#000000",
@@ -257,7 +257,7 @@ LINES = ("-", "--", ":", "-.")  # line styles once the colours are used up
 def curves_of_models(results: list[Model]) -> Plot | None:
     """Draw each model's SVCCA coefficients at the last selected layer of each component.
 
-    Return None if SVCCA was not measured.
+    Return None if there are no coefficients.
     """
     panels: dict[str, dict] = {}
     for result in results:

@@ -117,7 +117,7 @@ def _reversed(first: Model, result: Model) -> str:
 
 
 def headline(results: list[Model]) -> str:
-    """Return the main finding in a sentence."""
+    """Return the main findings as text; empty if only gradients were measured."""
     if not columns_of(results[0]):  # only importance was measured
         by_model = [(result.name, importance_table(result).findings) for result in results]
         return " ".join(f"{name}: {findings[0]}" for name, findings in by_model if findings)

@@ -134,7 +134,7 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     save_checkpoint(make(path, loaded, heads), args.output)
     total = len(pruning.heads_in(loaded.model))
     print(f"{args.output}: {path} without {count} of {total} heads, by {args.by}")
-    print(f"pruned, weakest first: {', '.join(map(str, heads)) or 'none'}")
+    print(f"pruned, in this order: {', '.join(map(str, heads)) or 'none'}")
     print(f"loss on {args.subset}: {before:.3f} bits per token before, {after:.3f} after")
     if args.remove and (option := removal.pruned_option(loaded, heads)):
         print(f"to continue training, add --pruned-heads '{option}'")

@@ -92,7 +92,7 @@ def count_of(model: nn.Module, given: str, count: int | float, *, keep_one: bool
 
 
 def heads_in(model: nn.Module) -> list[Head]:
-    """Return all heads of a model."""
+    """Return the heads of a model, without those that ``prune --remove`` has removed."""
     return [
         Head(site.component, site.number, head)
         for site in sites_of(model)

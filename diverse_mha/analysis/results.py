@@ -138,7 +138,7 @@ class Score:
 
     layers: list[float | None]
     all: float | None  # exp of the mean D
-    off_diagonal: "Score | None" = optional()  # over the pairs i != j; None with one head
+    off_diagonal: "Score | None" = optional()  # over the pairs i != j; values None with one head
 
 
 @dataclass(frozen=True)

@@ -168,10 +168,10 @@ class ModuleMeter:
         return self.moments.count
 
     def result(self) -> Layer:
-        """Return all measures except disagreement.
+        """Return the selected ones of CKA, SVCCA, JSD and entropy.
 
         CKA is None with fewer than ``FEWEST`` positions. SVCCA is None unless there are more
-        positions than kept directions.
+        positions than kept directions in every pair of heads.
         """
         blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
         measures = {

@@ -124,9 +124,9 @@ def symmetrise(forward: Links, backward: Links, method: str) -> Links:
     """Join the alignments of both directions by one of ``SYMMETRISATIONS`` (Koehn et al. 2003).
 
     ``grow-diag`` starts with the intersection. It adds links of the union that are next to a chosen
-    link, if their source word or their target word has no link yet. ``final`` then adds links of
-    ``forward`` and ``backward`` that are not next to a chosen link, if one of their words has no
-    link yet. ``final-and`` adds such a link only if both of its words have no link yet.
+    link, if their source word or their target word has no link yet. ``final`` then adds the other
+    links of ``forward``, and those of ``backward``, if one of their words has no link yet.
+    ``final-and`` adds such a link only if both of its words have no link yet.
 
     Args:
         forward: links with a source word for each target word, from the forward model.
