@@ -35,7 +35,7 @@ from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import versions
 from diverse_mha.common.progress import hide_log
-from diverse_mha.common.ranges import between
+from diverse_mha.common.ranges import SHARE
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.evaluation.checkpoints import (
     Loaded,
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layers", default="all", help="all, last, or numbers from 1 such as 1,3 (default: all)"
     )
     what.add_argument(
-        "--threshold", type=between(0, 1).parse_float, default=THRESHOLD, metavar="X",
+        "--threshold", type=SHARE.parse_float, default=THRESHOLD, metavar="X",
         help="share of the variance that SVCCA keeps (default: %(default)s)",
     )  # fmt: skip
     what.add_argument(

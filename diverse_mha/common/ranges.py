@@ -59,5 +59,6 @@ def between(least: float, most: float) -> Range:
 ANY_COUNT, COUNT, SEVERAL = map(at_least, (0, 1, 2))
 RATE = Range("at least 0 and below 1", lambda value: 0 <= value < 1)
 UNIT = between(0, 1)
+SHARE = Range("above 0 and at most 1", lambda value: 0 < value <= 1)
 NOT_NEGATIVE = Range("0 or positive", lambda value: 0 <= value < math.inf, "a finite number, ")
 POSITIVE = Range("a positive number", lambda value: 0 < value < math.inf)
