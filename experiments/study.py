@@ -33,7 +33,8 @@ def compared(
     scored: dict[Row, list[Scored]] = {}
     for row, run in ((row, run) for row, runs in finished.items() for run in runs):
         with failure_told(f"      tests without {run.name}: "):
-            scored.setdefault(row, []).append(_scored(run, found[run], place))
+            one = _scored(run, found[run], place)  # on an error the row is not added
+            scored.setdefault(row, []).append(one)
     if len(scored) < 2 or next(iter(scored)) is not next(iter(finished)):
         return []
     systems = [System(row.label, tuple(scores)) for row, scores in scored.items()]
@@ -68,8 +69,9 @@ def marked(results: Results, filled: Filled) -> Filled:
         for block in blocks:
             with failure_told("      marks: "):
                 systems = compared(block, results.found, results.place)
-                for row, system in zip(block, systems, strict=False):
-                    test = system.measures["BLEU"].difference
+                by_label = {system.name: system for system in systems}
+                for row in (row for row in block if row.label in by_label):
+                    test = by_label[row.label].measures["BLEU"].difference
                     if test is not None and test.p is not None and test.p < 0.05:
                         mark = "*" * (1 + (test.p < 0.01)) + ("" if test.over_seeds else "†")
                         rows[row][column] = replace(rows[row][column], mark=f" {mark}")

@@ -112,6 +112,28 @@ def test_nothing_is_tested_without_the_baseline(rows, place, found):
     assert study.compared(finished, others, place) == []
 
 
+def test_a_row_whose_runs_have_no_score_is_skipped(rows, place, found):
+    """The mark of the row after it stays in its own row."""
+    out, coda = (
+        [run for run in found if f".{method}." in run.name]
+        for method in ("disagreement_output", "coda")
+    )
+    better = (out[0].folder(place.out) / "test.hyp.detok").read_text()
+    (coda[0].folder(place.out) / "test.hyp.detok").write_text(better)
+    changed = found | {coda[0]: found[out[0]]} | {run: {"scores": {}} for run in out}
+    finished = Results(replace(TABLE, rows=tuple(rows)), CHOICES, place, changed, {}.get).runs()
+    systems = study.compared(finished, changed, place)
+    assert [one.name for one in systems] == ["Baseline", "CODA"]
+    cells = {row.name: replace(row.cells[0], measure="bleu") for row in rows}
+    table = replace(
+        TABLE, columns=("BLEU",), rows=tuple(replace(r, cells=(cells[r.name],)) for r in rows)
+    )
+    numbers = [(row, [Number("bleu", None, (1.0,))]) for row in table.rows]
+    results = Results(table, CHOICES, place, changed, {}.get)
+    marks = {row.name: n[0].mark for row, n in study.marked(results, numbers)}
+    assert marks == {"baseline": "", "out": "", "em": "", "coda": " **†"}
+
+
 def test_bleu_that_differs_significantly_from_the_baseline_is_marked(rows, place, found):
     columns = ("BLEU", "parameters")
     cells = [
