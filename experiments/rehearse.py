@@ -1,7 +1,8 @@
 """``diverse-mha reproduce --rehearse``: builds every distinct model once, at its real size.
 
 Each model does one update and one validation on random text with a dictionary of the real size, in
-float32 on the CPU. Then its checkpoints are averaged, and the average decodes one sentence.
+float32 on the CPU. Then its checkpoints are averaged, and the average is evaluated on a sentence (a
+classifier: on eight).
 """
 
 import csv
@@ -33,7 +34,7 @@ from experiments.numbers import Choices
 from experiments.papers import Table
 from experiments.runs import Place, Run, recipe_words
 
-#: Recipe -> sizes of its dictionaries; a single number is a joined dictionary. The sizes of Li et
+#: Recipe -> sizes of its dictionaries; a single number is that of the only one. The sizes of Li et
 #: al. follow from the parameters of their Base and Big models, the others from the preparation.
 TYPES = {
     "wmt14_en_de": (28_548, 28_548),
@@ -47,7 +48,7 @@ TYPES = {
     "ptb": (9_999,),
     "wiki103": (267_735,),
     "probing": (30_000,),  # assumed
-    "logic": (12,),
+    "logic": (11,),
 }
 BRIEF = {
     "common.fp16": False,
@@ -69,7 +70,7 @@ SHORT_OUTPUT = ["--max-len-a", "0", "--max-len-b", "10"]
 
 
 def shapes(runs: Iterable[Run]) -> Iterator[tuple[Run, list[Run]]]:
-    """Group runs with equal models, terms and optimizers, and yield each with its first run."""
+    """Group runs with equal models, terms and optimizers; yield each group's first run and runs."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         parts = [run.composed.get(group) for group in ("model", "criterion")]
@@ -172,7 +173,7 @@ def _carry_out(run: Run, out: Path) -> tuple:
 
 
 def _in_child(run: Run, place: Place, sender) -> None:
-    """Train, average and decode; send seconds, peak GiB and the failure to ``sender``."""
+    """Train, average and evaluate; send seconds, peak GiB and the failure to ``sender``."""
     with (run.folder(place.out) / "log.txt").open("wb") as log:
         for number in (1, 2):
             os.dup2(log.fileno(), number)
