@@ -63,7 +63,7 @@ class RunFolder:
 
 
 def read_runs(folder: Path) -> list[RunFolder]:
-    """Read the runs of the study below a folder, in the order of tables, rows and seeds."""
+    """Read the runs of the study below a folder, by table, row, precision and seed."""
     stems = {}
     for pair in ((table, row) for table in PAPERS["study"].values() for row in table.rows):
         name = Choices("small").run(pair[1].cells[0].experiment, pair[0], 1).name

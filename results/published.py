@@ -18,7 +18,7 @@ from experiments.study import VALID_STEP
 from results import archive
 
 HEADS = ("svcca", "cka", "exp_d_subspace", "exp_d_output", "jsd")
-Cells = list[str | None]  # None: cannot be computed without the test set
+Cells = list[str | None]  # None: not computed, so not compared with the page
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Study:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """All runs, in the order of the tables, rows and seeds."""
+        """All runs, in the order of the file."""
         with (self.file or archive.RUNS).open(encoding="utf-8", newline="") as lines:
             return [Run(row) for row in csv.DictReader(lines)]
 

@@ -244,10 +244,11 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("table", nargs="?", choices=TABLES, metavar="TABLE", help=", ".join(TABLES))
     todo = parser.add_mutually_exclusive_group()
-    todo.add_argument("--check", action="store_true", help="compare pages and CSVs with the runs")
+    text = "compare pages and CSVs with the runs; with TABLE, only its page"
+    todo.add_argument("--check", action="store_true", help=text)
     for name, text in (
-        ("draw", "draw learning curves and quality against diversity, as in docs/figures"),
-        ("pack", "write results/ from these runs"),
+        ("draw", "draw the four pictures study-*.png of docs/figures"),
+        ("pack", "write the archive and CSVs in results/ from these runs"),
         ("unpack", "unpack the runs into FOLDER; existing runs stay"),
     ):
         todo.add_argument(f"--{name}", type=Path, metavar="FOLDER", help=text)
@@ -272,7 +273,8 @@ def main(words: Sequence[str] | None = None) -> int:
         print(*draw(study, args.draw))
     elif args.check:
         wrong = [*check(study, args.table)] if args.table else check_all(study)
-        agree = f"{len(study.runs)} runs: pages and CSVs agree"
+        what = "the page agrees" if args.table else "pages and CSVs agree"
+        agree = f"{len(study.runs)} runs: {what}"
         print(*(line.replace(f"{ROOT}/", "") for line in wrong or [agree]), sep="\n")
         return bool(wrong)
     else:

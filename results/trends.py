@@ -190,7 +190,10 @@ def parabolas(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
 def best_target(
     points: Sequence[tuple[float, float]], sign: int, close: float
 ) -> tuple[float, float, float]:
-    """Return the best target of the fitted parabola, and the range nearly as good, both tried."""
+    """Return the fitted parabola's best target, and the lowest and highest that is nearly as good.
+
+    Only values between the lowest and the highest target of the points count.
+    """
     x, y = np.array(points).T
     tried = np.linspace(x.min(), x.max(), 401)
     fitted = sign * np.polyval(np.polyfit(x, y, 2), tried)
