@@ -62,7 +62,10 @@ def _component(there: Mapping, preferred: str) -> Mapping:
 
 
 def _last(measure: str, key: str = "mean") -> Reader:
-    """Return a function that reads a similarity in the last layer of encoder-decoder attention."""
+    """Return a function that reads a similarity in the last layer of encoder-decoder attention.
+
+    A model without it gives the last layer of its first component.
+    """
 
     def read(model: Mapping) -> float | None:
         layers = _component(model["components"], "cross")["layers"]
@@ -72,7 +75,10 @@ def _last(measure: str, key: str = "mean") -> Reader:
 
 
 def _exp_d(score: str, layer: int | None = None) -> Reader:
-    """Return a function that reads the encoder's disagreement, in all layers or one (from 1)."""
+    """Return a function that reads the encoder's disagreement, in all layers or one (from 1).
+
+    A model without encoder gives that of its first component.
+    """
 
     def read(model: Mapping) -> float | None:
         scores = _component(model["disagreement"], "encoder")[score]

@@ -1,11 +1,12 @@
 """Tables of the papers and of our study, read from ``tables/*.toml``.
 
-A table, column or row may set any field of an :class:`Experiment`, or a setting by its dotted key.
+A table, column or row may set the fields of an :class:`Experiment`, and settings by dotted key.
 Rows override columns, and columns override their table. A column without settings is written as a
-pair of heading and measure. ``values`` are the paper's numbers, one per column; ``"-"`` is an empty
-cell. A ``quoted`` row is not trained, and ``mean_of`` names the rows that a row averages.
-``like`` inherits from an earlier table. With ``without`` the rows are inherited too, except the
-named ones; a row of the same name replaces an inherited one.
+pair of heading and measure. ``values`` are the paper's numbers in the order of the columns; later
+columns may lack one, and ``"-"`` is an empty cell. A ``quoted`` row is not trained, and
+``mean_of`` names the rows that a row averages. ``like`` inherits from an earlier table. With
+``without`` the rows are inherited too, except the named ones; a row of the same name replaces an
+inherited one.
 """
 
 import tomllib
@@ -28,7 +29,9 @@ class Experiment:
 
     corpus: str  # a name of ``CORPORA``
     method: str = "baseline"  # a file of ``configs/method/``
-    size: str = "base"  # a file of ``configs/size/``; ``base`` for language models, classifiers
+    #: A file of ``configs/size/`` or a key of ``Recipe.sizes``; ``base`` for language models,
+    #: classifiers.
+    size: str = "base"
     width: int | None = None  # model width; None for the size's
     heads: int | None = None  # number of heads; None for the size's
     #: Further settings of fairseq, such as ``criterion.disagreement_on``.
@@ -70,7 +73,7 @@ class Table:
     name: str  # name on the command line
     title: str
     columns: tuple[str, ...]  # headings, one per cell of a row
-    rows: tuple[Row, ...]  # the baseline first
+    rows: tuple[Row, ...]
     baseline: str | None = None  # name of the row to test against
     tested: str | None = None  # the score of ``TESTED`` to test against the baseline, if any
     scales: tuple[str, ...] = SCALES
@@ -81,7 +84,10 @@ class Table:
     axis: str = ""  # label of a figure's vertical axis
 
     def only(self, names: str | None) -> "Table":
-        """Return the table with only the named rows, separated by commas; None keeps all rows."""
+        """Return the table with the named rows and the rows that they average; None: all rows.
+
+        ``names`` are separated by commas.
+        """
         if names is None:
             return self
         wanted = {name.lower() for name in split_list(names)}

@@ -59,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "parameters, seconds and memory",
     )
     where = parser.add_argument_group(
-        "where to run it", "Trainings take all GPUs that CUDA_VISIBLE_DEVICES names."
+        "where to run it",
+        "A training takes the largest number of visible GPUs that divides its recipe's "
+        "update_freq; with --scale smoke it runs on the CPU.",
     )
     where.add_argument(
         "--out", type=Path, metavar="FOLDER", help="output folder (default: runs/reproduce)"
@@ -97,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-#: Pairs of options: the first has no effect with the second.
+#: Pairs of options that are refused together. The message says that the first has no effect.
 IDLE = (
     ("collect", "dry_run"),
     ("jobs", "dry_run"),
@@ -110,7 +112,11 @@ IDLE = (
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out ``diverse-mha reproduce``; return 1 if a row failed."""
+    """Carry out ``diverse-mha reproduce``.
+
+    Returns:
+        0; 1 if a table is not complete or a model failed; 128 + signal number if interrupted.
+    """
     import_plugin(args.user_dir)
     if args.list:
         print(listing())
@@ -224,7 +230,7 @@ def _place(args: argparse.Namespace) -> Place:
 
 
 def _file_name(item: Table, args: argparse.Namespace) -> str:
-    """Return the name of a table's files, with suffixes for the options that change results."""
+    """Return the name of a table's files, with suffixes for rows, precision, updates and tuning."""
     name = f"{item.paper}-{item.name}" + ("" if args.rows is None else "-rows")
     name += {None: "", True: "-bf16", False: "-float32"}[args.bf16]
     name += "" if args.updates is None else f"-{args.updates}-updates"
@@ -232,7 +238,12 @@ def _file_name(item: Table, args: argparse.Namespace) -> str:
 
 
 def _table(item: Table, name: str, choices: Choices, runner: Runner) -> bool:
-    """Run and print one table; return True if it is complete."""
+    """Run and print one table.
+
+    Returns:
+        True if it is complete. With ``--collect`` or queued runs: if it has a finished or queued
+        run, and its figure, if it is one, is drawn.
+    """
     needs = needs_of(item, choices)
     found = runner.run_all([run for need in needs for run in need.runs])
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
@@ -268,7 +279,10 @@ def _complete(filled: Filled, choices: Choices) -> bool:
 
 
 def _draw(results: Results, filled: Filled, folder: Path, name: str) -> list[Path]:
-    """Draw a figure from the heads and models of the first seed; return its files."""
+    """Draw a figure; return its files.
+
+    Numbers are over all seeds; heads and models are those of the first seed.
+    """
     item, choices, place, drawn = results.table, results.choices, results.place, []
     for row, numbers in filled:
         cells = zip(item.columns, row.cells, strict=True)

@@ -150,7 +150,7 @@ class Runner:
             side_by_side(map(self._measure, waiting), self.jobs)
 
     def is_measured(self, need: Need) -> bool:
-        """Return True if the heads are measured and, without ``collect``, newer than the models."""
+        """Return True if heads are measured, and not older than the models unless ``collect``."""
         output = need.file(self.place)
         if self.collect:
             return output.is_file()
@@ -159,7 +159,7 @@ class Runner:
         return output.is_file() and output.stat().st_mtime >= newest
 
     def heads(self, need: Need) -> dict | None:
-        """Return the output of :meth:`measure`; None if it is missing or damaged."""
+        """Return the output of :meth:`measure`; None if it is missing, outdated or damaged."""
         file = need.file(self.place)
         if file not in self._heads and self.is_measured(need):
             self._heads[file] = None

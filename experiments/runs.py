@@ -28,8 +28,8 @@ PLACES = (
     ("task", "data"),
 )
 _OFF = ("common.bf16", "common.fp16")  # off by default in fairseq: setting False is no change
-# Prefixes of settings that a run's name omits: the name has their values in another form, or they
-# are equal in all runs of a scale.
+# Prefixes of settings that a run's name omits. The name has their values in another form, or they
+# are equal in most runs of a scale; the key distinguishes the others.
 _UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
 # Values that Hydra's grammar reads as strings without quotes.
 _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
@@ -42,7 +42,7 @@ class Place:
     out: Path  # output folder
     data: Path  # folder of prepared corpora
     gpus: int = 0  # 0: train on the CPU
-    plugin: Path | None = None  # the user's package, imported by every command
+    plugin: Path | None = None  # the user's package, imported for training and analysis
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class Run:
         return self.folder(place.out) / f"{TEST_FILES[self.pipeline.kind]}.json"
 
     def gpus(self, available: int) -> int:
-        """Return the number of GPUs to use; 0 at the scale smoke.
+        """Return the largest usable number of GPUs; 0 at the scale smoke.
 
-        This number divides the recipe's ``optimization.update_freq``, as ``scripts/train.sh``
+        The number divides the recipe's ``optimization.update_freq``, as ``scripts/train.sh``
         requires to keep the batch size.
         """
         batches = int((lookup(self.composed, "optimization.update_freq") or [1])[0])
@@ -208,7 +208,7 @@ def _name(experiment, recipe, changed, languages, seed, key) -> str:
     for name, value in changed.items():
         if (name in skip and name not in experiment.settings) or name.startswith(_UNNAMED):
             continue
-        # Encoder and decoder have the same shape, which the name states once.
+        # A value that encoder and decoder share is stated once.
         short = name.split(".")[-1].replace("encoder_", "").replace("decoder_", "")
         text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
         parts.append(f"{short}={text}".replace(",", "+"))

@@ -29,9 +29,9 @@ def both_sides(**shape: int) -> dict[str, int]:
 _ONE_SIZE = {"base": {}}
 _OFTEN = {"checkpoint.save_interval_updates": 500, "checkpoint.keep_interval_updates": 1}
 
-# The larger Multi30k model, trained until the learning rate is 0.
+# The longer Multi30k recipe, trained until the learning rate is 0.
 _CONVERGED = Recipe("multi30k", sizes=_ONE_SIZE)
-# Replaces every translation corpus at the scale small; runs are shared with the study's tables.
+# Replaces the papers' translation corpora at the scale small; shares runs with the study's tables.
 _MULTI30K = replace(
     _CONVERGED,
     config="multi30k_small",
@@ -93,7 +93,7 @@ def _translation(config: str, *, reverse: bool = False, **more) -> dict[str, Rec
     return {"paper": Recipe(config, **more), "small": small, "smoke": smoke}
 
 
-#: Corpus of a paper -> scale -> recipe.
+#: Corpus of a paper or of our study -> scale -> recipe.
 CORPORA: dict[str, dict[str, Recipe]] = {
     "wmt14_en_de": _translation("wmt14_en_de", reverse=True),
     "wmt17_zh_en": _translation("wmt17_zh_en"),

@@ -95,7 +95,11 @@ def read_sweep(word: str, table: Table, choices: Choices) -> tuple[str, list]:
 
 
 def tune(table: Table, words: Sequence[str], choices: Choices, runner: Trainer, name: str) -> bool:
-    """Try all settings; print and write the trials and the best ones; True if none failed."""
+    """Try all settings; print and write the trials.
+
+    Returns:
+        True if every row has a best setting. Only then the best settings are written.
+    """
     check_table(table, "--tune")
     sweeps = [read_sweep(word, table, choices) for word in words]
     keys = [key for key, _ in sweeps]
