@@ -47,9 +47,10 @@ def make_batches(
 ) -> list[dict]:
     """Make ``count`` batches of random words as fairseq's translation task does from a corpus.
 
-    fairseq's functions sort pairs by length, cut them into batches and collate them. Then ``count``
-    of the batches are drawn at random. A batch has at most ``batch_tokens`` tokens on either side,
-    padding included, and is on the CPU. The same arguments give the same batches.
+    Pairs are sorted by length, and fairseq's functions cut them into batches. ``count`` of the
+    batches are drawn at random, with replacement, and fairseq collates them. A batch has at most
+    ``batch_tokens`` tokens on either side, padding included, and is on the CPU. The same arguments
+    give the same batches.
     """
     rng = np.random.default_rng(seed)
     lengths = draw_lengths(mean_length, min(batch_tokens, LONGEST), rng)

@@ -88,7 +88,7 @@ def processor_time(step, batch) -> float:
 
 
 def main() -> None:
-    """Print each variant's processor time for both models, as a multiple of sdpa's."""
+    """Print each other variant's processor time for both models, as a multiple of sdpa's."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     sizes = {"width": 256, "layers": 6, "length": 128, "sentences": 8, "rounds": 12, "warm-up": 2}
     for name, default in sizes.items():

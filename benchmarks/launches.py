@@ -1,4 +1,4 @@
-"""Counts the operations of one update that a GPU's host launches, and those that it waits for.
+"""Counts the operations of a forward and backward pass that a GPU's host launches or waits for.
 
 ``python -m benchmarks.launches [--shape NAME] [--variants NAMES]`` needs no GPU: models run on the
 CPU but take the code paths for a GPU. Every torch operation counts that is neither a view nor an

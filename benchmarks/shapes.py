@@ -14,7 +14,7 @@ class Shape:
     vocabulary: int  # size V of the joint vocabulary
     batch_tokens: int  # most tokens in a batch, with padding (fairseq's ``--max-tokens``)
     mean_length: float  # mean length of the corpus's sentences, in tokens
-    dropout: float = 0.1  # as in the recipe; attention weights have no dropout
+    dropout: float = 0.1  # not of attention weights
 
     @property
     def layout(self) -> str:
@@ -81,10 +81,11 @@ class LanguageModelShape(Shape):
 SHAPES = {
     "tiny": Shape(128, 256, 2, 4, vocabulary=1_000, batch_tokens=1000, mean_length=15),
     "small": Shape(256, 512, 3, 4, vocabulary=8_000, batch_tokens=2000, mean_length=20),
-    # As in the recipes of configs/.
+    # As in the recipes multi30k_small and, with size=base, wmt14_en_de; base without dropout of
+    # attention weights and activations.
     "multi30k-small": Shape(128, 256, 4, 4, vocabulary=8_000, batch_tokens=2048, mean_length=15),
     "base": Shape(512, 2048, 6, 8, vocabulary=32_000, batch_tokens=4096, mean_length=27),
-    # Language models: Yun et al. 2021, section 6.1, and Zheng et al. 2021, appendix A.2.
+    # Language models, as in the recipes ptb (Yun et al. 2021, section 6.1) and wiki103_small.
     "ptb": LanguageModelShape(
         256, 1024, 2, 4, vocabulary=10_000, batch_tokens=1024, mean_length=64, dropout=0.2
     ),

@@ -91,7 +91,7 @@ def train_twice(name: str, shape: Shape, batch: dict, settings: dict) -> None:
 
 def build_model(variant: Variant, options: dict, task: Namespace) -> torch.nn.Module:
     """Build the model of a variant, ours or fairseq's."""
-    # fairseq's own models have no dataclass.
+    # fairseq's transformer has no dataclass.
     config = MODEL_DATACLASS_REGISTRY.get(variant.arch) or Namespace
     cfg = config(**{**options, **variant.model})
     return MODEL_REGISTRY[variant.arch].build_model(cfg, task)
@@ -102,7 +102,7 @@ def _build_criterion(variant: Variant, task: Namespace) -> torch.nn.Module:
     if variant.criterion.startswith("label_smoothed"):
         options["label_smoothing"] = LABEL_SMOOTHING
     if variant.criterion.startswith("adaptive"):
-        options["ddp_backend"] = "legacy_ddp"  # adaptive softmax supports no other backend
+        options["ddp_backend"] = "legacy_ddp"  # the adaptive loss refuses fairseq's default
     cfg = CRITERION_DATACLASS_REGISTRY[variant.criterion](**options)
     return CRITERION_REGISTRY[variant.criterion].build_criterion(cfg, task)
 
@@ -113,7 +113,7 @@ def _build_optimizer(parameters: list, precision: str, name: str):
     cfg.optimizer = adam(adam_betas="(0.9, 0.98)", adam_eps=1e-9, lr=[1e-4])
     cfg.optimizer._name = name
     cfg.common.fp16, cfg.common.bf16 = precision == "fp16", precision == "bf16"
-    # fairseq flattens half-precision gradients on a GPU only.
+    # On a CPU fairseq's fp16 does not support flattened gradients; bf16 never has them.
     cfg.common.fp16_no_flatten_grads = parameters[0].device.type == "cpu"
     cfg.optimization.update_freq = [1]
     cfg.distributed_training.distributed_world_size = 1
