@@ -85,7 +85,7 @@ check_value() { # NAME KIND VALUE
 option out "data/$corpus" FOLDER "folder for all output"
 option force "" flag "replace another corpus that --out holds; models trained on it lose their data"
 from="" # the demo corpus is generated
-[[ $corpus == demo* ]] || option from "" FOLDER "take the files from this folder instead of downloading them"
+[[ $corpus == demo* ]] || option from "" FOLDER "take the files from this folder; nothing is downloaded"
 option workers "$(OMP_NUM_THREADS="" nproc 2>/dev/null || sysctl -n hw.ncpu)" N1 "number of processes"
 given=""
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv in the repository root and installs the package with everything
 # it needs, in the versions of constraints.txt. Needs Python 3.11 to 3.13 (if
-# python3 is another version, it downloads one into .python) and a C++ compiler.
+# none is found, uv, installed into .python, gets Python 3.13) and a C++ compiler.
 # It can be run again at any time; if everything is installed, it prints nothing.
 set -euo pipefail
 
@@ -10,8 +10,8 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
 usage: bash scripts/setup.sh
 
 Makes .venv in the repository root. After an interrupted set-up, or a change of
-constraints.txt or setup.py, it makes .venv again. A .venv that something else
-made is left alone.
+constraints.txt or setup.py, it makes .venv again. It refuses to replace a .venv
+that something else made.
 
 environment:
   PYTHON                the Python (3.11 to 3.13) to make .venv from
@@ -19,8 +19,8 @@ environment:
   DIVERSE_MHA_PYTHON    a Python with all packages: scripts use it instead of
                         .venv, and this script does nothing
 
-Other scripts call this script on first use. If python3 has torch and fairseq,
-they use python3 instead.
+Other scripts call this script on first use. If there is no .venv and python3 has
+torch and fairseq, they use python3 instead.
 EOF
     exit 0
 fi

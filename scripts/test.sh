@@ -10,7 +10,7 @@ Without arguments: the unit tests and the integration tests, which run the
 command-line tools, in three processes (pytest-xdist).
 With arguments, pytest runs with these alone:
   bash scripts/test.sh tests/attention          the unit tests of one folder
-  bash scripts/test.sh -m system                the tests that train a model
+  bash scripts/test.sh -m system                trainings until something is learnt
 EOF
     exit 0
 fi
