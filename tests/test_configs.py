@@ -10,10 +10,12 @@ from fairseq import tasks
 from fairseq.dataclass.initialize import add_defaults
 from omegaconf import OmegaConf
 
-import diverse_mha  # noqa: F401 (registers)
+import diverse_mha
 from diverse_mha.common.files import CONFIGS
 from diverse_mha.training.compose import compose as our_compose
 from tests.recipes import composed, recipe
+
+diverse_mha.register()  # not done if a module of the package imported fairseq first
 
 IWSLT14 = {"de": 8844, "en": 6628}  # dictionary sizes without the four special symbols
 PTB, WIKITEXT103 = 10004, 267740

@@ -9,7 +9,9 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.sequence_generator import SequenceGenerator
 
-import diverse_mha  # noqa: F401  registers the models
+import diverse_mha
+
+diverse_mha.register()
 
 SMALL = {
     f"{side}_{name}": value

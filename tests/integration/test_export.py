@@ -6,12 +6,13 @@ import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
-import diverse_mha  # noqa: F401  registers the models
+import diverse_mha
 from tests.integration.conftest import PLUGIN, run
 from tests.integration.test_language_models import text  # noqa: F401  a fixture
 from tests.integration.test_language_models import train as train_lm
 
 pytestmark = pytest.mark.integration
+diverse_mha.register()
 
 
 def export(checkpoint, output, form: str = "fairseq", *options, **kwargs):
