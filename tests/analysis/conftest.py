@@ -42,7 +42,7 @@ def data(tmp_path_factory):
 
 
 def untrained(args) -> dict:
-    """Return the checkpoint that fairseq-train would save before its first update."""
+    """Return a checkpoint of an untrained model, in the form of fairseq-train's."""
     cfg = convert_namespace_to_omegaconf(args)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}

@@ -171,7 +171,7 @@ def test_models_without_head_states_are_refused(save, data, tmp_path):
         run(["analyze", str(path), str(data), "--cpu"])
 
 
-def test_heads_csv_and_tables_have_every_head(save, data, tmp_path, capsys):
+def test_heads_csv_has_every_head_and_the_table_the_extremes(save, data, tmp_path, capsys):
     paths = [str(save("first", "transformer_disagree")), str(save("coda", "transformer_coda"))]
     arguments = ["--measures", "importance,importance-gradient", "--cpu"]
     assert run(["analyze", *paths, str(data), *arguments, "--output", str(tmp_path)]) == 0

@@ -92,7 +92,7 @@ def test_state_dicts_are_interchangeable_with_torchs(options):
     torch.testing.assert_close(ours(*xs)[0], stock(*xs)[0])
 
 
-def test_reset_parameters_also_resets_methods():
+def test_reset_parameters_keeps_the_parameters_of_an_aggregation():
     module = MultiheadAttention(C, H, aggregation=RoutingAggregation(C, H))
     kept = {name: p.clone() for name, p in module.out_proj.named_parameters()}
     module._reset_parameters()
@@ -214,8 +214,9 @@ def test_two_masks_that_hide_all_keys_give_finite_outputs_in_half_precision():
         assert module(x, x, x, **options)[0].isfinite().all()
 
 
-def test_dropout_and_drophead_act_in_training_only():
-    module = MultiheadAttention(C, H, dropout=0.5, drophead=DropHeads(0.5), batch_first=True)
+@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"drophead": DropHeads(0.5)}], ids=str)
+def test_dropout_and_drophead_act_in_training_only(options):
+    module = MultiheadAttention(C, H, batch_first=True, **options)
     module.double()
     xs = inputs()
     assert not torch.equal(module(*xs)[0], module(*xs)[0])

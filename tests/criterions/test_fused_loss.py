@@ -188,7 +188,8 @@ SOFTMAXES = {
 def test_an_adaptive_softmax_has_the_same_loss_and_gradients_fused_or_not(case):
     """Targets are in all clusters, or in the head only.
 
-    The index of one target in its cluster equals that of padding, so fairseq ignores the target.
+    The index of one target in its cluster equals that of padding, so fairseq leaves out the loss
+    in the cluster.
     """
     model, batch = build_lm(**SOFTMAXES[case]).double().train(), lm_batch()
     softmax = model.decoder.adaptive_softmax

@@ -23,7 +23,7 @@ TERMS = {
 
 
 class Started(TorchDispatchMode):
-    """Counts operations that a GPU would start."""
+    """Counts all dispatched operations."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ def test_losses_and_gradients_equal_those_of_separate_layers(case, options, monk
 
 
 @pytest.mark.parametrize("name", ["disagreement", "orthogonality", "hsic"])
-def test_more_layers_start_no_more_operations(name, monkeypatch):
+def test_more_layers_start_few_more_operations(name, monkeypatch):
     """Position disagreement is left out: attention weights need operations in every layer."""
     options = {**TERMS[name], "disagreement": "subspace,output"} if "dis" in name else TERMS[name]
 

@@ -1,4 +1,4 @@
-"""Terms are computed in float32 for models in any precision."""
+"""Terms are computed in float32 for models in half precision and float32."""
 
 import pytest
 import torch

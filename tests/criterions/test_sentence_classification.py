@@ -102,7 +102,7 @@ def test_a_term_is_logged_and_added_with_its_weight():
     term = reduced([log])["disagreement_output"]
     assert -1 <= term < 0
     expected = float(token_loss) - 0.5 * term * sample_size
-    assert float(loss) == pytest.approx(expected, abs=1e-3)  # values are logged with 4 digits
+    assert float(loss) == pytest.approx(expected, abs=1e-5)
     assert float(log["loss"]) == pytest.approx(float(token_loss))
 
 

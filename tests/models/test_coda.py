@@ -114,10 +114,22 @@ def test_encoder_outputs_and_gradients_equal_the_equations(kind, form):
 def test_layerdrop_passes_logits_over_dropped_layers():
     model = build_ours(
         "transformer_coda", encoder_layers=4, encoder_layerdrop=0.5, decoder_layerdrop=0.5
-    ).train()
-    for seed in range(5):
+    ).eval()  # in training the loop over layers would drop some
+    received, passed = [], []
+    for layer in model.encoder.layers:
+        layer.self_attn.register_forward_pre_hook(
+            lambda _, __, given: received.append(given["previous_logits"]), with_kwargs=True
+        )
+        layer.self_attn.register_forward_hook(lambda _, __, out: passed.append(out.logits))
+    model.train()
+    counts = set()
+    for seed in range(8):
         torch.manual_seed(seed)
+        received.clear(), passed.clear()
         log_probs(model, toy_batch()).sum().backward()
+        assert all(x is y for x, y in zip(received, [None, *passed], strict=False))
+        counts.add(len(received))
+    assert len(counts) > 1, "some layers are dropped"
 
 
 REFUSED = {

@@ -23,8 +23,7 @@ def options(draw, family: str, layers: int = 2, fewest_heads: int = 1) -> dict:
     for side in sides:
         chosen[f"{side}_attention_heads"] = heads
         chosen[f"{side}_layers"] = layers
-        if family != "lm":  # fairseq's language models are always pre-norm
-            chosen[f"{side}_normalize_before"] = before
+        chosen[f"{side}_normalize_before"] = before
     chosen["logits"] = draw(st.sampled_from(["none", "residual", "mlp", "talking-heads"]))
     if chosen["logits"] == "mlp":
         chosen["cascade_depth"] = draw(st.integers(1, 2))

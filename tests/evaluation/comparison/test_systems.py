@@ -1,6 +1,7 @@
 """``diverse-mha compare`` with folders of runs."""
 
 import json
+import os
 import random
 import re
 import shutil
@@ -131,11 +132,13 @@ def test_lowercased_evaluations_are_recomputed_without_case(folder):
 
 
 def test_newest_result_of_the_best_checkpoint_is_used(folder, capsys):
-    for name in ("base", "good"):
-        run, other = (Path(runs(folder, name, (seed,))[0]) for seed in (1, 3))
+    for method in ("base", "good"):
+        run, other = (Path(runs(folder, method, (seed,))[0]) for seed in (1, 3))
         for ending in ("json", "hyp.detok"):
             (run / f"test.{ending}").rename(run / f"checkpoint_best.test.{ending}")
-            shutil.copy(other / f"test.{ending}", run / f"checkpoint_avg.test.{ending}")
+            for name in ("checkpoint_avg.test", "checkpoint_best.z"):
+                shutil.copy(other / f"test.{ending}", run / f"{name}.{ending}")
+        os.utime(run / "checkpoint_best.z.json", (1, 1))
     base, good = (Path(runs(folder, name, (1,))[0]) for name in ("base", "good"))
     best = compare(folder, "--baseline", base, "--system", good)
     message = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""All backends of simple and EM routing equal Algorithms 1 and 2."""
+"""Simple and EM routing, plain, in chunks and by the kernel, equal Algorithms 1 and 2."""
 
 import pytest
 import torch
@@ -114,7 +114,7 @@ def test_kernel_is_exact_for_votes_of_any_scale(scale):
 
 
 @pytest.mark.parametrize("shared, apart", [(10.0, 1e-2), (1e3, 1.0), (1e3, 0.0)])
-def test_kernel_is_exact_if_heads_nearly_agree(shared, apart):
+def test_kernel_keeps_the_sum_of_gradients_if_heads_nearly_agree(shared, apart):
     """The sum of gradients over heads must not be lost in rounding errors of the mean vote."""
     votes = apart * votes_of((16, 8, 32, 1)) + shared * votes_of((16, 1, 32, 1))
     _, exact = value_and_grad(em_routing, votes)
