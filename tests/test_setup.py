@@ -85,7 +85,7 @@ def refused(result, message):
 
 
 @pytest.mark.parametrize("version", ["3.9.18", "3.14.10"])
-def test_an_unsupported_python_is_refused(machine, version):
+def test_an_unsupported_python_is_refused_if_no_other_can_be_fetched(machine, version):
     machine.python(version)
     machine.command("c++", "exit 0")
     refused(machine.run(), f"python3 is Python {version}, and fairseq runs on 3.11 to 3.13:")

@@ -1,4 +1,4 @@
-"""Every documented command runs in a fresh clone, in the order of its page."""
+"""Documented commands run in a fresh clone, in the order of their page."""
 
 import re
 import shlex

@@ -149,7 +149,7 @@ def test_collect_without_finished_runs_writes_nothing(tmp_path, capsys):
     assert not list(tmp_path.rglob("*.md"))
 
 
-def test_user_dir_is_passed_to_every_command(tmp_path, monkeypatch, capsys):
+def test_user_dir_is_passed_to_training_and_analysis(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "handed").mkdir()
     (tmp_path / "handed/__init__.py").write_text("import diverse_mha\n")

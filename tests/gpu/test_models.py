@@ -1,4 +1,4 @@
-"""Training steps (every model and method, with all terms) and beam search equal the CPU's."""
+"""Training steps (every kind of model, some methods and terms) and beam search equal the CPU's."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Values and gradients of every operation, in every precision, are near float64 on the CPU."""
+"""Values and gradients of the papers' operations are near float64 on the CPU."""
 
 import pytest
 import torch
@@ -121,7 +121,7 @@ OPERATIONS = {
 def value_and_gradient(operation, x, mask):
     x = x.detach().requires_grad_()
     value = operation(x, mask)
-    # The sum is weighted: plain sums of softmax or normalised outputs have no gradient.
+    # The sum is weighted: plain sums of softmax or normalised outputs have a gradient of 0.
     wave = torch.linspace(-1, 1, value.numel(), device=x.device).view_as(value)
     (value.to(wave.dtype) * wave if value.ndim else value).sum().backward()
     return value.detach(), x.grad

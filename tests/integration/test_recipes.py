@@ -1,4 +1,4 @@
-"""Every recipe trains with train.sh, and fairseq-hydra-train resumes the run."""
+"""Every recipe trains with diverse-mha train, and fairseq-hydra-train resumes the run."""
 
 import shutil
 import subprocess
@@ -59,7 +59,7 @@ def data(tmp_path_factory):
     return folder
 
 
-def train_sh(recipe, words, folder):
+def own_train(recipe, words, folder):
     file = CONFIGS / f"{recipe}.yaml"
     return run("diverse_mha.training.train", "--config", file, *words, cwd=folder)
 
@@ -79,7 +79,7 @@ def updates(run) -> int:
 def test_a_recipe_trains_in_a_new_folder_and_resumes(recipe, data, tmp_path):
     save_dir = tmp_path / "runs" / recipe
     words = [*settings(recipe, data), f"checkpoint.save_dir={save_dir}"]
-    for last, start, resumed in ((2, train_sh, False), (4, hydra_train, True)):
+    for last, start, resumed in ((2, own_train, False), (4, hydra_train, True)):
         start(recipe, [*words, f"optimization.max_update={last}"], tmp_path)
         log = (save_dir / "train.log").read_text()
         assert (updates(save_dir), "Loaded checkpoint" in log) == (last, resumed)

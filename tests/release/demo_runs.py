@@ -1,4 +1,4 @@
-"""Trainings of every architecture on the demo corpus, for system tests."""
+"""Trainings of every family of models on the demo corpus, for system tests."""
 
 import json
 import os
@@ -30,7 +30,7 @@ ADAPTIVE = [
     "--adaptive-input", "--adaptive-input-cutoff", "100,300", "--tie-adaptive-weights",
 ]  # fmt: skip
 
-# Every architecture, criterion and method: data, and options besides COMMON.
+# Every family and criterion, with the papers' methods: data, and options besides COMMON.
 RUNS = {
     "transformer_disagree_small": ("demo", [*TRANSLATION, *DISAGREEMENT]),
     "transformer_routing_small": ("demo", [*TRANSLATION, *DISAGREEMENT]),

@@ -1,4 +1,4 @@
-"""Every architecture trains 2,000 updates with constant memory and a falling loss."""
+"""Every family of models trains 2,000 updates with nearly constant memory and a falling loss."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""Every method in half precision: no NaN, and a loss near that of float32.
+"""Every family of models in half precision: no NaN, and a loss near that of float32.
 
-The validation loss of every architecture in each precision is printed.
+The validation loss of every family in each precision is printed.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """Compares gradients of several gloo processes with those of one process, by fairseq's Trainer.
 
-Everything is in float64, so equal values agree to 1e-12.
+Models are in float64, so gradients of equal computations agree to 1e-12.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Short trainings of every architecture and criterion, with all random options."""
+"""Short trainings of every family and criterion, with options that draw random numbers."""
 
 from pathlib import Path
 
