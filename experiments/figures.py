@@ -82,11 +82,15 @@ def draw(
             figure.supxlabel(text, fontsize=6, color="#555555")
             stem = f"{name}-{row}" if row else name
             for ending, content in render_plot(Plot(stem, "", "", figure), ("png", "svg")).items():
-                content = fewer_colours(content, 64) if ending == "png" else content
+                if ending == "png":  # a scale of colours needs all that a palette holds
+                    content = fewer_colours(content, 256 if table.draw in SCALES else 64)
                 files[folder / f"{stem}.{ending}"] = content
             files[folder / f"{stem}.points.csv"] = csv_text(numbers).encode()
     if not files:
-        raise UserError("no heads are measured, so there is nothing to draw")
+        raise UserError(
+            "no heads are measured, so there is nothing to draw; give the command without "
+            "--collect, and with another --out if the runs are published ones without checkpoints"
+        )
     write_files(files)
     return [*files]
 
@@ -132,7 +136,7 @@ def lines_by_column(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     figure = _line_panels({"": lines}, "number of operators")
     figure.axes[0].set_ylabel(table.axis)
     figure.axes[0].xaxis.get_major_locator().set_params(integer=True)
-    numbers = [[row.label, *(ours for ours, _, _ in row.values.values())] for row in rows]
+    numbers = [[row.label, *(_rounded(v[0]) for v in row.values.values())] for row in rows]
     yield Drawn(figure, [["row", *table.columns], *numbers])
 
 
@@ -154,8 +158,12 @@ def lines_by_row(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     numbers = [["heads", *table.columns, *(f"{column}, paper" for column in table.columns)]]
     for count, row in zip(heads, rows, strict=True):
         values = [row.values[column] for column in table.columns]
-        numbers.append([count, *(v[0] for v in values), *(v[2] for v in values)])
+        numbers.append([count, *(_rounded(v[0]) for v in values), *(v[2] for v in values)])
     yield Drawn(figure, numbers)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def coefficient_curves(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
@@ -283,7 +291,7 @@ def head_points(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
         axis.set_title(row.label)
         axis.set_xticks([])
         axis.set_yticks([])
-    yield Drawn(figure, numbers)
+    yield Drawn(figure, numbers, title="Grey: heads of the other panels")
 
 
 def attention_of_a_word(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
@@ -325,3 +333,5 @@ KINDS: dict[str, Callable[[Table, Sequence[RowData]], Iterator[Drawn]]] = {
 }
 #: Kinds of figures that run the models.
 RUNS_MODELS = ("head-points", "attention-of-a-word")
+#: Kinds of figures with a scale of colours.
+SCALES = ("divergence-maps", "attention-of-a-word")

@@ -20,7 +20,7 @@ from experiments import figures, printer, runs, study
 from experiments.measures import MEASURES
 from experiments.numbers import Choices, Filled, Results, fill, needs_of
 from experiments.papers import PAPERS, SCALES, Table, find, items_of
-from experiments.runner import Runner, failure_told
+from experiments.runner import Runner, check_model, failure_told
 from experiments.runs import Place
 from experiments.tune import Trainer, tune, tuned
 
@@ -288,6 +288,8 @@ def _draw(results: Results, filled: Filled, folder: Path, name: str) -> list[Pat
         cells = zip(item.columns, row.cells, strict=True)
         needs = {column: choices.need(item, choices.seeds[0], cell) for column, cell in cells}
         run = needs[item.columns[0]].run
+        if item.draw in figures.RUNS_MODELS and run in results.found:
+            check_model(run, place)
         outputs = {column: results.heads(need) for column, need in needs.items() if need.heads}
         drawn.append(
             figures.RowData(

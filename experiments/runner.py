@@ -147,7 +147,11 @@ class Runner:
         if not self.collect:
             by_file = {need.file(self.place): need for need in needs}
             waiting = [need for need in by_file.values() if not self.is_measured(need)]
-            side_by_side(map(self._measure, waiting), self.jobs)
+            tasks = (
+                self._measure(need, f"[{number}/{len(waiting)}]")
+                for number, need in enumerate(waiting, start=1)
+            )
+            side_by_side(tasks, self.jobs)
 
     def is_measured(self, need: Need) -> bool:
         """Return True if heads are measured, and not older than the models unless ``collect``."""
@@ -169,7 +173,11 @@ class Runner:
 
     def result(self, run: Run) -> dict | None:
         """Return the result of a finished run, else None."""
-        return read(run.folder(self.place.out) / RESULT)
+        path = run.folder(self.place.out) / RESULT
+        result = read(path)
+        if result is not None and not (isinstance(result, dict) and "scores" in result):
+            raise UserError(f"{path}: has no scores; delete it and run again")
+        return result
 
     def _run(self, run: Run, head: str, found: dict[Run, dict]) -> Task:
         with failure_told(head):
@@ -217,12 +225,14 @@ class Runner:
                 for path in newest_checkpoints(folder, pipeline.average, pipeline.average_by):
                     path.unlink()
 
-    def _measure(self, need: Need) -> Task:
+    def _measure(self, need: Need, number: str) -> Task:
+        log = need.run.folder(self.place.out) / "heads.log"
         with failure_told(f"      {need.run.name}: "):
             for run in need.runs:
                 check_model(run, self.place)
             step = runs.analyze(need, self._place(need.run))
-            yield from self._execute(step, need.run.folder(self.place.out) / "heads.log")
+            say(f"      measuring heads {number}; log: {log}")
+            yield from self._execute(step, log)
 
     def _execute(self, step: Step, log: Path) -> Task:
         command = self.start(step, log, self.jobs)

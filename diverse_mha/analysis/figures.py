@@ -231,7 +231,7 @@ def _draw(
             if len(pairs) <= DIGITS:
                 _write_values(axis, pairs, limits)
     bar = image.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
-    bar.set_label(scale, fontsize=8)
+    bar.set_label(scale, fontsize=8 if len(rows) > 1 else 6)  # a single row is low
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)
 

@@ -79,10 +79,11 @@ def test_a_failed_run_stops_no_other_run_and_finished_runs_are_not_repeated(plac
     assert again == found
     assert sum("(already done)" in line for line in capfd.readouterr().out.splitlines()) == 3
     damaged = runs[0].folder(place.out) / "result.json"
-    damaged.write_text("{")
-    assert set(Runner(place, jobs=2, start=start).run_all(runs)) == {runs[2], runs[3]}
-    assert f"{damaged}: not readable as JSON" in capfd.readouterr().out
+    for text, message in (("{", "not readable as JSON"), ("[]", "has no scores"), ("{}", "has no")):
+        damaged.write_text(text)
+        assert set(Runner(place, jobs=2, start=start).run_all(runs)) == {runs[2], runs[3]}
+        assert f"{damaged}: {message}" in capfd.readouterr().out
     tries = [name for _, name in start.started]
     assert {run.name: tries.count(run.name) for run in runs} == {
-        run.name: 1 + 2 * (run == runs[1]) for run in runs
+        run.name: 1 + 4 * (run == runs[1]) for run in runs
     }
