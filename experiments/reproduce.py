@@ -249,7 +249,8 @@ def _table(item: Table, name: str, choices: Choices, runner: Runner) -> bool:
     runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
     partly = runner.collect or runner.queued > 0
     if partly and not found:
-        print("nothing is finished yet\n", flush=True)
+        cure = "; to train, leave out --collect" if runner.collect else ""
+        print(f"nothing is finished yet{cure}\n", flush=True)
         return runner.queued > 0
     results = Results(item, choices, runner.place, found, runner.heads)
     filled = study.marked(results, fill(results))

@@ -145,7 +145,7 @@ def test_invalid_arguments_of_reproduce_are_reported_in_one_line(words, message,
 def test_collect_without_finished_runs_writes_nothing(tmp_path, capsys):
     arguments = ["li2018", "1", "--scale", "smoke", "--collect", "--out", str(tmp_path / "out")]
     assert reproduce(*arguments) == 1
-    assert "nothing is finished yet" in capsys.readouterr().out
+    assert "nothing is finished yet; to train, leave out --collect" in capsys.readouterr().out
     assert not list(tmp_path.rglob("*.md"))
 
 
