@@ -266,7 +266,9 @@ def _table(item: Table, name: str, choices: Choices, runner: Runner) -> bool:
     if item.tested is not None:
         files += study.report(results, folder / name)
     print("written: " + ", ".join(map(str, files)) + "\n", flush=True)
-    return drawn and (bool(found) if partly else _complete(filled, choices))
+    return drawn and (
+        bool(found) and not runner.unreadable if partly else _complete(filled, choices)
+    )
 
 
 def _complete(filled: Filled, choices: Choices) -> bool:

@@ -119,6 +119,7 @@ class Runner:
     collect: bool = False  # True: train and measure nothing; return existing results
     start: Callable[[Step, Path, int], Command] = start_logged
     queued: int = field(default=0, init=False)  # number of runs that wait or run in a job queue
+    unreadable: int = field(default=0, init=False)  # number of runs with a damaged result
     _heads: dict[Path, dict | None] = field(default_factory=dict, init=False)  # cache
 
     def run_all(self, wanted: Sequence[Run]) -> dict[Run, dict]:
@@ -132,6 +133,7 @@ class Runner:
                 else:
                     found[run] = result
                     say(f"{head}{summary(result)} (already done)")
+        self.unreadable += len(distinct) - len(found) - len(missing)
         if self.collect:
             say(f"{len(found)} of {len(distinct)} runs are finished")
         else:

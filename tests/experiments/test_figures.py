@@ -178,3 +178,16 @@ def test_a_figure_that_cannot_be_drawn_fails_after_its_table(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "figure-1: FAILED: " in out and "checkpoint_best.pt: is missing" in out
     assert (tmp_path / "smoke/tables/yun2021-figure-1.md").is_file()
+
+
+def test_collecting_a_damaged_result_fails_and_writes_the_other_rows(tmp_path, capsys):
+    needs = needs_of(PAPERS["yun2021"]["table-7"], Choices("smoke"))
+    result = {"scores": {"test": {"perplexity": 9.0}}, "versions": {}}
+    for need in needs:
+        write_json(need.run.folder(tmp_path) / "result.json", result)
+    arguments = ["--scale", "smoke", "--collect", "--out", str(tmp_path)]
+    assert cli.run(["reproduce", "yun2021", "table-7", *arguments]) == 0
+    (needs[0].run.folder(tmp_path) / "result.json").write_text("{}")
+    assert cli.run(["reproduce", "yun2021", "table-7", *arguments]) == 1
+    assert "has no scores; delete it and run again" in capsys.readouterr().out
+    assert "9.00" in (tmp_path / "smoke/tables/yun2021-table-7.md").read_text()
