@@ -241,8 +241,8 @@ def _table(item: Table, name: str, choices: Choices, runner: Runner) -> bool:
     """Run and print one table.
 
     Returns:
-        True if it is complete. With ``--collect`` or queued runs: if it has a finished or queued
-        run, and its figure, if it is one, is drawn.
+        True if all cells have values. With ``--collect`` or queued runs, a table with a finished or
+        queued run and no damaged result is enough. A figure must be drawn too.
     """
     needs = needs_of(item, choices)
     found = runner.run_all([run for need in needs for run in need.runs])
