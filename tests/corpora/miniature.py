@@ -185,6 +185,7 @@ ARCHIVES = {
     "un-ru-en": {"UNv1.0.en-ru.tar.gz": both("en-ru/UNv1.0.en-ru", ("ru", "en"), text, TRAIN)}
     | UN_SETS,
     "un-zh-en": UN_ZH | UN_SETS,
+    "tatoeba": {"de-en.txt.zip": both("Tatoeba.de-en", DE_EN, text, TRAIN)},
 }  # fmt: skip
 
 

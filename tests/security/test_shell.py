@@ -46,7 +46,7 @@ def run(script, *words, cwd, python, **environment):
 
 
 def test_all_scripts_are_found():
-    assert len(LAUNCHERS) >= 8 and len(PREPARATIONS) == 17
+    assert len(LAUNCHERS) >= 8 and len(PREPARATIONS) == 18
 
 
 @pytest.mark.parametrize("script", LAUNCHERS)
