@@ -112,6 +112,10 @@ CORPORA: dict[str, dict[str, Recipe]] = {
         "small": replace(_CONVERGED, config="multi30k_small", ffn=2),
         "smoke": replace(_DEMO, sizes=_ONE_SIZE),
     },
+    "tatoeba": {
+        "small": replace(_CONVERGED, config="tatoeba", ffn=2),
+        "smoke": replace(_DEMO, sizes=_ONE_SIZE),
+    },
     "ptb": {"paper": _PTB, "small": _PTB, "smoke": _DEMO_LM},
     "wiki103": {
         "paper": replace(

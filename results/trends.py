@@ -1,6 +1,6 @@
 """Tables by number of heads, held CKA and Drophead's form, with fitted lines and parabolas.
 
-Their plans are docs/study-heads.md, docs/study-similarity.md and docs/study-drophead.md.
+Their plans are heads.md, similarity.md and drophead.md in results/plans/.
 """
 
 import json

@@ -33,6 +33,7 @@ def pages() -> list[str]:
         ROOT / "README.md",
         *sorted(ROOT.glob("docs/*.md")),
         *sorted(ROOT.glob("results/*.md")),
+        *sorted(ROOT.glob("results/plans/*.md")),
     ]
     return [str(path.relative_to(ROOT)) for path in paths if "\n```sh\n" in path.read_text()]
 

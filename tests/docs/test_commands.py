@@ -55,7 +55,7 @@ def test_commands_that_tests_cannot_run_use_existing_recipes_and_settings(comman
 #: All pages, also those without commands, except the changelog, which names removed options.
 EVERY_PAGE = ["README.md", "CONTRIBUTING.md"] + [
     str(path.relative_to(ROOT))
-    for folder in ("docs", "results")
+    for folder in ("docs", "results", "results/plans")
     for path in ROOT.glob(f"{folder}/*.md")
 ]
 

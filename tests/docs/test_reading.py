@@ -12,13 +12,15 @@ WORDS = {
     "docs/README.md": 380,
     "docs/results.md": 900,
     "docs/study.md": 900,
-    "docs/study-heads.md": 300,
-    "docs/study-family.md": 290,
-    "docs/study-similarity.md": 380,
-    "docs/study-drophead.md": 300,
+    "results/plans/heads.md": 300,
+    "results/plans/family.md": 290,
+    "results/plans/similarity.md": 380,
+    "results/plans/drophead.md": 300,
+    "results/plans/dropout.md": 300,
+    "results/plans/corpus.md": 380,
     "docs/performance.md": 930,
     "docs/reliability.md": 900,
-    "docs/data.md": 900,
+    "docs/data.md": 940,
     "docs/which-method.md": 600,
     "CONTRIBUTING.md": 500,
     "docs/attention.md": 500,
@@ -39,10 +41,12 @@ WORDS = {
     "docs/arrays.md": 350,
     "docs/analysis.md": 1450,
 }
-TOTAL = 23_000
+PLANS = [page for page in WORDS if page.startswith("results/plans/")]
+TOTAL = 21_520  # of all pages but plans
 LONGEST = 35  # maximum words of a sentence
 DECIMALS = 2  # maximum decimal numbers in a paragraph, outside tables and code
-ALL = [page for folder in (".", "docs", "results") for page in sorted((ROOT / folder).glob("*.md"))]
+FOLDERS = (".", "docs", "results", "results/plans")
+ALL = [page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md"))]
 
 
 def text_of(name: str) -> str:
@@ -74,8 +78,8 @@ def test_a_page_is_within_its_budget(name):
     assert len(text_of(name).split()) <= WORDS[name]
 
 
-def test_the_budgets_of_all_pages_add_up_to_at_most_the_total():
-    assert sum(WORDS.values()) <= TOTAL
+def test_the_budgets_of_all_guides_add_up_to_at_most_the_total():
+    assert sum(words for page, words in WORDS.items() if page not in PLANS) <= TOTAL
 
 
 @pytest.mark.parametrize("name", WORDS)
