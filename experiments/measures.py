@@ -110,8 +110,16 @@ _EXP_D_NOTE = (
 _SVCCA = {"measures": "svcca", "layers": "last"}
 _CKA = {"measures": "cka", "layers": "last"}
 _EXP_D = {"measures": "disagreement"}
-#: All measures of the study, by one call of ``diverse-mha analyze``.
-_STUDY = {"measures": "svcca,cka,jsd,disagreement"}
+#: All measures of the study, of all layers, by one call of ``diverse-mha analyze``.
+EVERYTHING = {"measures": "svcca,cka,jsd,disagreement"}
+
+
+def is_part(heads: Mapping[str, str]) -> bool:
+    """Return True if ``EVERYTHING`` has what these options of ``diverse-mha analyze`` measure."""
+    measures = set(heads.get("measures", "").split(","))
+    known = heads.keys() <= {"measures", "layers"}
+    return known and measures <= set(EVERYTHING["measures"].split(","))
+
 
 MEASURES: dict[str, Measure] = {
     "bleu": Measure(_bleu, 2),
@@ -130,29 +138,29 @@ MEASURES: dict[str, Measure] = {
     "cka": Measure(_last("cka"), heads=_CKA, notes=(_CROSS,)),
     "heads.svcca": Measure(
         _last("svcca"),
-        heads=_STUDY,
+        heads=EVERYTHING,
         notes=("SVCCA: in the last layer; for translation, of encoder-decoder attention.",),
     ),
     "heads.cka": Measure(
         _last("cka"),
-        heads=_STUDY,
+        heads=EVERYTHING,
         notes=("CKA: in the last layer; for translation, of encoder-decoder attention.",),
     ),
     "heads.cka.all": Measure(
         "summary.cka.mean",
-        heads=_STUDY,
+        heads=EVERYTHING,
         notes=("CKA: mean over all layers and attention modules.",),
     ),
     "heads.exp_d.subspace": Measure(
         _exp_d("subspace"),
-        heads=_STUDY,
+        heads=EVERYTHING,
         notes=(
             "exp(D): D is the disagreement of Li et al. 2018; for translation, in the encoder.",
             "Measures of heads: over the validation set.",
         ),
     ),
-    "heads.exp_d.output": Measure(_exp_d("output"), heads=_STUDY),
-    "heads.jsd": Measure(_JSD, heads=_STUDY, notes=(_JSD_NOTE,)),
+    "heads.exp_d.output": Measure(_exp_d("output"), heads=EVERYTHING),
+    "heads.jsd": Measure(_JSD, heads=EVERYTHING, notes=(_JSD_NOTE,)),
 }
 for _number in range(1, 13):
     MEASURES[f"accuracy.{_number}"] = Measure(_test_accuracy(_number, _number), 2, optional=True)

@@ -16,7 +16,7 @@ from diverse_mha.common.files import read_json
 from diverse_mha.common.processes import cores, processor, versions
 from diverse_mha.training.compose import lookup
 from diverse_mha.training.log import TRAIN_LOG, read_log
-from experiments.measures import MEASURES
+from experiments.measures import EVERYTHING, MEASURES, is_part
 from experiments.papers import Cell, Experiment, Row, Table
 from experiments.runs import Need, Place, Run, plan
 
@@ -47,7 +47,10 @@ class Choices:
         # The run to compare with has another seed, so that it always differs.
         other = None if cell.against is None else self.run(cell.against, table, seed + 1)
         heads = MEASURES[cell.measure].heads
-        return Need(self.run(cell.experiment, table, seed), heads, other)
+        # A figure reads single pairs, which the published measurements lack.
+        shared = other is None and not table.draw and is_part(heads)
+        larger = EVERYTHING if shared else None
+        return Need(self.run(cell.experiment, table, seed), heads, other, larger)
 
 
 @dataclass(frozen=True)

@@ -148,30 +148,28 @@ class Runner:
         """Measure the heads of finished runs; skip measured ones, and all with ``collect``."""
         if not self.collect:
             by_file = {need.file(self.place): need for need in needs}
-            waiting = [need for need in by_file.values() if not self.is_measured(need)]
+            waiting = [need for need in by_file.values() if self._measured(need) is None]
             tasks = (
                 self._measure(need, f"[{number}/{len(waiting)}]")
                 for number, need in enumerate(waiting, start=1)
             )
             side_by_side(tasks, self.jobs)
 
-    def is_measured(self, need: Need) -> bool:
-        """Return True if heads are measured, and not older than the models unless ``collect``."""
-        output = need.file(self.place)
-        if self.collect:
-            return output.is_file()
-        checkpoints = [run.model(self.place) for run in need.runs]
+    def _measured(self, need: Need) -> Path | None:
+        """Return the file with a measurement, not older than the models unless ``collect``."""
+        checkpoints = [] if self.collect else [run.model(self.place) for run in need.runs]
         newest = max((path.stat().st_mtime for path in checkpoints if path.is_file()), default=0)
-        return output.is_file() and output.stat().st_mtime >= newest
+        outputs = (file for file in need.files(self.place) if file.is_file())
+        return next((file for file in outputs if file.stat().st_mtime >= newest), None)
 
     def heads(self, need: Need) -> dict | None:
         """Return the output of :meth:`measure`; None if it is missing, outdated or damaged."""
-        file = need.file(self.place)
-        if file not in self._heads and self.is_measured(need):
+        file = self._measured(need)
+        if file is not None and file not in self._heads:
             self._heads[file] = None
             with failure_told(f"      {need.run.name}: "):
                 self._heads[file] = read_json(file, "delete it and run the command again")
-        return self._heads.get(file)
+        return None if file is None else self._heads[file]
 
     def result(self, run: Run) -> dict | None:
         """Return the result of a finished run, else None."""

@@ -115,11 +115,18 @@ class Need:
     run: Run
     heads: Mapping[str, str]  # options of ``diverse-mha analyze``; empty: no measurement
     against: Run | None = None  # the run to compare with ``run``
+    #: Options of a larger measurement, whose output has everything that this need reads.
+    larger: Mapping[str, str] | None = None
 
     @property
     def runs(self) -> tuple[Run, ...]:
         """The run and, if any, the run to compare it with."""
         return (self.run,) if self.against is None else (self.run, self.against)
+
+    def files(self, place: Place) -> tuple[Path, ...]:
+        """Return the files that meet the need: its own, then that of the larger measurement."""
+        larger = [] if self.larger is None else [replace(self, heads=self.larger).file(place)]
+        return (self.file(place), *larger)
 
     def file(self, place: Place) -> Path:
         """Return the output file of ``diverse-mha analyze``."""

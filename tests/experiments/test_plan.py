@@ -1,11 +1,13 @@
 """From experiments to runs: settings, names, shared runs and the best checkpoint."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from diverse_mha.training.compose import lookup
+from experiments.measures import MEASURES, is_part
 from experiments.numbers import Choices, best_validation, needs_of
 from experiments.papers import Experiment, find
-from experiments.runs import fingerprint, plan
+from experiments.runs import Place, fingerprint, plan
 
 
 def runs(paper, table, scale="smoke", **choices):
@@ -157,3 +159,18 @@ def test_the_last_of_equal_validations_is_the_best():
     run = replace(plan(Experiment("ptb"), "smoke"), composed={"checkpoint": up})
     scored = [{"bleu": bleu, "ppl": ppl} for bleu, ppl in ((40.5, 9.0), (40.5, 8.0), (40.4, 7.0))]
     assert best_validation(run, scored) == scored[1]
+
+
+def test_a_table_takes_the_studys_measurement_and_a_figure_does_not():
+    """The study's files are published without single pairs, which figures read."""
+
+    def files(table):
+        needs = needs_of(find("zheng2021", table), Choices("small"))
+        place = Place(out=Path("out"), data=Path("data"))
+        return {file.name for need in needs if need.heads for file in need.files(place)}
+
+    study = "heads.svcca+cka+jsd+disagreement.json"
+    assert files("table-4") == {"heads.jsd.json", study}
+    assert files("figure-4") == {"heads.jsd.json"}
+    assert all(is_part(measure.heads) == bool(measure.heads) for measure in MEASURES.values())
+    assert not is_part({"measures": "jsd", "subset": "test"})

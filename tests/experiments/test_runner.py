@@ -71,6 +71,23 @@ def test_collect_uses_existing_measurements_and_makes_no_new_measurements(place,
     assert start.names == ["analyze"], "a checkpoint that has changed is measured again"
 
 
+def test_a_larger_measurement_counts_as_well(place, runs, start):
+    larger = {"measures": "svcca,jsd"}
+    need = Need(runs[0], {"measures": "jsd"}, larger=larger)
+    there = Need(runs[0], larger).file(place)
+    there.parent.mkdir(parents=True)
+    there.write_text("{}")
+    runner = Runner(place, start=start)
+    runner.measure([need])
+    assert start.names == [] and runner.heads(need) == {}
+    need.file(place).write_text('{"own": 1}')
+    assert Runner(place, start=start).heads(need) == {"own": 1}
+    os.utime(there, (0, 0))
+    need.file(place).unlink()
+    runs[0].model(place).touch()
+    assert Runner(place, start=start).heads(need) is None, "older than the checkpoint"
+
+
 def test_measuring_a_run_without_checkpoint_tells_how_to_train_it_again(place, runs, start, capsys):
     runs[0].folder(place.out).mkdir(parents=True)
     Runner(place, start=start).measure([Need(runs[0], {"measures": "jsd"})])
