@@ -304,9 +304,13 @@ def _draw(results: Results, filled: Filled, folder: Path, name: str) -> list[Pat
             )
         )
     seeds = ", ".join(map(str, choices.seeds))
+    corpus = " ".join([run.corpus, "-".join(run.languages).strip("-")]).strip()
     caption = (
-        f"{item.title}. Ours: recipe {run.recipe.config}, scale {choices.scale}, seed {seeds}."
+        f"{item.title}. Ours: corpus {corpus}, recipe {run.recipe.config}, scale {choices.scale}, "
+        f"seed {seeds}."
     )
+    if others := {need.against.seed for need in needs.values() if need.against is not None}:
+        caption += f" Compared with seed {', '.join(map(str, sorted(others)))}."
     cells = [cell for row, _ in filled for cell in row.cells]
     if run.recipe.width != 1 and any(c and c.experiment and c.experiment.width for c in cells):
         caption += f" Our models have {run.recipe.width:g} times the paper's widths."

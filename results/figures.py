@@ -159,6 +159,7 @@ def gains_by_heads(rows: Rows) -> Figure:
     for axis in panels[1]:
         axis.set_xlabel("heads, model width 128", fontsize=8)
     panels[0][0].legend(frameon=False, fontsize=7)
+    _caption(figure, rows, "")
     return figure
 
 
@@ -190,7 +191,15 @@ def quality_at_held_cka(rows: Rows, study: Study) -> Figure:
         axis.set_xlabel("CKA between heads (higher = more alike)", fontsize=8)
         axis.set_ylabel("validation loss, bits per token" if column != "sacrebleu" else "BLEU")
     figure.axes[0].legend(frameon=False, fontsize=7)
+    _caption(figure, rows, " Points: the CKA that a model ended with; parabola: over the targets.")
     return figure
+
+
+def _caption(figure: Figure, rows: Rows, more: str) -> None:
+    """Write corpus, recipe and seeds of the rows below the panels."""
+    seeds = sorted({run.seed for runs in rows.values() for run in runs})
+    text = f"Multi30k De-En, recipe multi30k_small, seed {', '.join(map(str, seeds))}.{more}"
+    figure.supxlabel(text, fontsize=6, color="#555555")
 
 
 def _panels(figure: Figure, count: int, columns: int, **shared) -> list:

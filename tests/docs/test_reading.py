@@ -17,6 +17,7 @@ WORDS = {
     "results/plans/similarity.md": 380,
     "results/plans/drophead.md": 300,
     "results/plans/dropout.md": 300,
+    "results/plans/output-weight.md": 300,
     "results/plans/corpus.md": 380,
     "docs/performance.md": 930,
     "docs/reliability.md": 900,

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from diverse_mha import cli
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from experiments import figures
-from experiments.figures import KINDS, RowData
+from experiments.figures import KINDS, RUNS_MODELS, RowData
 from experiments.numbers import Choices, needs_of
 from experiments.papers import PAPERS
 from tests.integration.conftest import run
@@ -150,22 +152,32 @@ def test_a_panel_without_finished_runs_is_drawn_without_a_legend(tmp_path):
     assert draw(table, rows, tmp_path)
 
 
+#: Paper -> figure -> the rows that are trained at the smoke scale. Figures share runs.
+FEW_ROWS = {
+    "li2021": {3: "none,out", 4: "baseline"},
+    "yun2021": {1: "1h,8h", 2: "enc-self", 3: "2h-512d", 4: "baseline"},
+    "zheng2021": {2: "coda", 3: "heads-4", 4: "coda,transformer", 5: "coda", 6: "transformer"},
+}
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("paper", "figure", "rows"), [("yun2021", 1, "1h,8h"), ("li2021", 3, "none,out")]
-)
-def test_one_command_trains_models_and_draws_their_figure(
-    paper, figure, rows, local_table, tmp_path
-):
-    name = f"figure-{figure}"
-    arguments = ["--scale", "smoke", "--rows", rows, "--updates", "2", "--out", tmp_path]
-    arguments += ["--data", local_table / "smoke/data"]
-    done = run("diverse_mha.cli", "reproduce", paper, name, *arguments, cwd=tmp_path)
-    stem = tmp_path / f"smoke/tables/{paper}-{name}-rows-2-updates"
-    assert f"{stem}.png" in done.stdout
-    points = [*csv.DictReader(stem.with_suffix(".points.csv").open())]
-    assert len({point["row"] for point in points}) == 2
-    assert {point["head"] for point in points} >= {"1", "8" if figure == 1 else "4"}
+@pytest.mark.parametrize("paper", FEW_ROWS)
+def test_one_command_trains_models_and_draws_their_figure(paper, local_table, tmp_path):
+    assert {f"figure-{number}" for number in FEW_ROWS[paper]} == {f for p, f in DRAWN if p == paper}
+    shutil.copytree(local_table / "smoke/data", tmp_path / "smoke/data")
+    for number, rows in FEW_ROWS[paper].items():
+        name, count = f"figure-{number}", len(rows.split(","))
+        arguments = ["--scale", "smoke", "--rows", rows, "--updates", "2", "--out", tmp_path]
+        done = run("diverse_mha.cli", "reproduce", paper, name, *arguments, cwd=tmp_path)
+        files = [*(tmp_path / "smoke/tables").glob(f"{paper}-{name}-rows-2-updates*.points.csv")]
+        assert len(files) == (count if DRAWN[paper, name].draw == "divergence-maps" else 1)
+        for file in files:
+            stem = str(file).removesuffix(".points.csv")
+            assert f"{stem}.png" in done.stdout and Path(f"{stem}.svg").is_file()
+            points = [*csv.DictReader(file.open())]
+            assert points and all(value for point in points for value in point.values())
+        if DRAWN[paper, name].draw in RUNS_MODELS:
+            assert len({point["row"] for point in points}) == count
 
 
 def test_a_figure_that_cannot_be_drawn_fails_after_its_table(tmp_path, capsys):
