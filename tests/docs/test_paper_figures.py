@@ -4,6 +4,7 @@ import csv
 import re
 
 from experiments.papers import PAPERS
+from results.models import FILE, models
 from tests.docs.blocks import ROOT
 
 FOLDER = ROOT / "results" / "papers"
@@ -20,6 +21,12 @@ def test_every_picture_is_below_100_kb_and_has_its_points():
         assert (FOLDER / name).stat().st_size < 100_000, name
         with (FOLDER / name).with_suffix(".points.csv").open(encoding="utf-8", newline="") as file:
             assert len(list(csv.reader(file))) > 2, name
+
+
+def test_scores_of_every_shown_model_are_published():
+    with FILE.open(encoding="utf-8", newline="") as file:
+        published = {row["run"]: row["figures"] for row in csv.DictReader(file)}
+    assert published == {run.name: "; ".join(shown) for run, shown in models().items()}
 
 
 def test_every_figure_of_the_papers_is_shown_or_named_as_not_run():
