@@ -184,6 +184,7 @@ TABLES = {
     "held-cka-fit": ("parabola of", trends.of_held, trends.parabolas),
     "drophead-forms": ("Drophead's form", trends.of_drophead_forms, trends.drophead_forms),
     "ptb": ("row, Penn Treebank", runs_of("ptb"), language_models),
+    "ptb-dropout": ("row by dropout", trends.of_dropout, trends.by_dropout),
     "ptb-heads": ("row | SVCCA", runs_of("ptb"), heads_of_language_models),
     "logic": ("row, logic", runs_of("logic"), logic),
 }

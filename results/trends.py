@@ -1,6 +1,6 @@
-"""Tables by number of heads, held CKA and Drophead's form, with fitted lines and parabolas.
+"""Tables by number of heads, held CKA, Drophead's form and dropout, with fitted lines.
 
-Their plans are heads.md, similarity.md and drophead.md in results/plans/.
+Their plans are heads.md, similarity.md, drophead.md and dropout.md in results/plans/.
 """
 
 import json
@@ -47,6 +47,14 @@ def of_drophead_forms(run: Run) -> str | None:
     return runs_of("drophead-forms")(run)
 
 
+def of_dropout(run: Run) -> str | None:
+    """Return the label of a run in the table by dropout, which has seed 1."""
+    if run.values["table"] == "ptb":
+        shared = run.seed == 1 and not run.float32
+        return _labels("ptb-dropout")[f"d0.2-{run.values['row']}"] if shared else None
+    return runs_of("ptb-dropout")(run)
+
+
 def _labels(table: str) -> dict[str, str]:
     return {row.name: row.label for row in PAPERS["study"][table].rows}
 
@@ -80,6 +88,22 @@ def drophead_forms(rows: Rows, *_) -> dict[str, Cells]:
         + heads(rows[label])
         for label, value in svcca.items()
     }
+
+
+def by_dropout(rows: Rows, *_) -> dict[str, Cells]:
+    """Return perplexities by dropout and method, and the gain over the baseline in per cent."""
+    rows, lines = _in_order(rows, "ptb-dropout"), {}
+    for label, runs in rows.items():
+        dropout, _, method = label.partition(": ")
+        test = fmean(run["test_perplexity"] for run in runs)
+        base = fmean(run["test_perplexity"] for run in rows[f"{dropout}: Baseline"])
+        lines[label] = [f"{test:.2f}", f"{100 * (1 - test / base):+.1f}"]
+        if method == "Baseline":
+            lines[label][1] = ""
+        lines[label] += [average(runs, "valid_perplexity", 2)]
+        lines[label] += [average(runs, name, 3) for name in ("svcca", "cka")]
+        lines[label] += [average(runs, "jsd", 1)]
+    return lines
 
 
 def gains_of(rows: Rows, column: str) -> dict[str, dict[int, list[float]]]:

@@ -102,3 +102,25 @@ def test_drophead_forms_have_svcca_less_that_of_the_baseline_with_seed_2():
         "Drophead: batch, kept heads divided": "+0.249",
     }
     assert table["Baseline"][1:5] == ["40.00", "2.500", "0.451", "0.200"]
+
+
+def test_gains_by_dropout_are_per_cent_of_the_baseline_with_the_same_dropout():
+    scores = {"valid_perplexity": 100, "svcca": 0.5, "cka": 0.2, "jsd": 15.0}
+    every = [
+        run("ptb-dropout", "d0.0-hsic", 1, test_perplexity=90, **scores),
+        run("ptb-dropout", "d0.0-baseline", 1, test_perplexity=120, **scores),
+        run("ptb", "baseline", 1, test_perplexity=100, **scores),
+        run("ptb", "hsic", 1, test_perplexity=102, **scores),
+        run("ptb", "hsic", 2, test_perplexity=60, **scores),
+        run("ptb", "hsic", 1, test_perplexity=60, precision="float32", **scores),
+    ]
+    rows = {}
+    for one in every:
+        if (label := trends.of_dropout(one)) is not None:
+            rows.setdefault(label, []).append(one)
+    assert {label: cells[:2] for label, cells in trends.by_dropout(rows).items()} == {
+        "Dropout 0.0: Baseline": ["120.00", ""],
+        "Dropout 0.0: HSIC": ["90.00", "+25.0"],
+        "Dropout 0.2: Baseline": ["100.00", ""],
+        "Dropout 0.2: HSIC": ["102.00", "-2.0"],
+    }
