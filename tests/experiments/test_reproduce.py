@@ -22,7 +22,7 @@ def reproduce(*words):
 def test_listing_shows_every_table_with_its_scales(capsys):
     assert reproduce("--list") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == sum(map(len, PAPERS.values())) == 43
+    assert len(lines) == sum(map(len, PAPERS.values())) == 45
     assert sum("smoke small paper" in line for line in lines) == 30
     assert any(line.startswith("yun2021   table-6            smoke - paper") for line in lines)
 
