@@ -1,18 +1,26 @@
 """Slopes by number of heads and parabolas of held CKA agree with scipy, numpy and small cases."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from results import trends
-from results.published import Run
+from results.published import Run, Study
 
 
 def run(table, row, seed=11, **values):
     columns = {"table": table, "row": row, "seed": str(seed), "precision": "bfloat16"}
     return Run(columns | {name: str(value) for name, value in values.items()})
+
+
+def rows_of(runs, label):
+    """Return the runs by the label of their row, as the tables do."""
+    study = Study(Path("no reference"))
+    study.runs = runs
+    return study.rows(label)
 
 
 def test_a_slope_and_its_interval_equal_those_of_scipy():
@@ -91,10 +99,7 @@ def test_drophead_forms_have_svcca_less_that_of_the_baseline_with_seed_2():
         run("translation-small", "hsic-1e-7", 2, svcca=0.4, **scores),
         run("translation-small", "baseline", 2, svcca=0.5, precision="float32", **scores),
     ]
-    rows = {}
-    for one in every:
-        if (label := trends.of_drophead_forms(one)) is not None:
-            rows.setdefault(label, []).append(one)
+    rows = rows_of(every, trends.of_drophead_forms)
     table = trends.drophead_forms(rows)
     assert {label: cells[0] for label, cells in table.items()} == {
         "Baseline": "",
@@ -114,10 +119,7 @@ def test_gains_by_dropout_are_per_cent_of_the_baseline_with_the_same_dropout():
         run("ptb", "hsic", 2, test_perplexity=60, **scores),
         run("ptb", "hsic", 1, test_perplexity=60, precision="float32", **scores),
     ]
-    rows = {}
-    for one in every:
-        if (label := trends.of_dropout(one)) is not None:
-            rows.setdefault(label, []).append(one)
+    rows = rows_of(every, trends.of_dropout)
     assert {label: cells[:2] for label, cells in trends.by_dropout(rows).items()} == {
         "Dropout 0.0: Baseline": ["120.00", ""],
         "Dropout 0.0: HSIC": ["90.00", "+25.0"],
