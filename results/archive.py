@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import ROOT, write_files
+from diverse_mha.common.files import ROOT, sha256_of, write_files
 from diverse_mha.common.tables import csv_text
 from diverse_mha.evaluation.comparison.runs import Scored, scores_of
 from diverse_mha.training.log import read_log
@@ -81,15 +81,15 @@ def read_runs(folder: Path) -> list[RunFolder]:
     return sorted(runs, key=lambda r: (order.index((r.table, r.row)), r.float32, r.run.seed))
 
 
-def csv_files(runs: Sequence[RunFolder], reference: Path) -> dict[Path, str]:
+def csv_files(runs: Sequence[RunFolder], data: Path) -> dict[Path, str]:
     """Return the contents of both CSV files, in which the column ``run`` identifies a run.
 
-    ``curves.csv`` has one row for each validation. If the file ``reference`` is missing, chrF is
-    taken from the existing ``runs.csv``.
+    ``curves.csv`` has one row for each validation. If the folder ``data`` of prepared corpora lacks
+    the reference of a run, its chrF is taken from the existing ``runs.csv``, else from its result.
     """
     before = RUNS.read_text(encoding="utf-8") if RUNS.is_file() else ""
     chrf = {row["run"]: row["chrf"] for row in csv.DictReader(io.StringIO(before))}
-    rows = [_figures(one, reference, chrf.get(one.run.key, "")) for one in runs]
+    rows = [_figures(one, data, chrf.get(one.run.key, "")) for one in runs]
     curves: list[tuple] = [("run", "num_updates", "nll_loss", "accuracy")]
     for one in runs:
         for entry in read_log(one.folder / "train.log")["validation"]:
@@ -99,13 +99,18 @@ def csv_files(runs: Sequence[RunFolder], reference: Path) -> dict[Path, str]:
     return {RUNS: csv_text([rows[0], *(row.values() for row in rows)]), CURVES: csv_text(curves)}
 
 
-def _figures(one: RunFolder, reference: Path, chrf: str) -> dict:
+def _figures(one: RunFolder, data: Path, chrf: str) -> dict:
     """Return a row of ``runs.csv``."""
     result, scores = one.result, one.result["scores"]
     test, valid = scores.get("test", {}), scores.get("valid", {})
-    if "sacrebleu" in test and reference.is_file():
-        measured = score_again(one.folder, one.run.seed, reference)
-        chrf = round(measured.scores["chrF"], 4)
+    if "sacrebleu" in test:
+        try:
+            reference = reference_of(one.folder, data)
+        except UserError:
+            chrf = chrf or test.get("chrf", "")
+        else:
+            measured = score_again(one.folder, one.run.seed, reference)
+            chrf = round(measured.scores["chrF"], 4)
     more = one.more_folder / "more.json"
     more = _read(more) if more.is_file() else {}
     overrides = (f"{k}={v}" for k, v in {**result["choices"], **result["changed"]}.items())
@@ -146,6 +151,34 @@ def _figures(one: RunFolder, reference: Path, chrf: str) -> dict:
     }
 
 
+def reference_of(folder: Path, data: Path) -> Path:
+    """Return the reference of a run's test set below a folder of prepared corpora.
+
+    Raises:
+        UserError: it is missing, or the corpus there was prepared from another text. This is known
+            from the recorded hash of the source, which older runs lack.
+    """
+    result = _read(folder / "result.json")
+    test = result["scores"]["test"]
+    corpus = Path(test["data"]).parent.name
+    source, reference = (
+        data / corpus / "raw" / f"{test['subset']}.{language}"
+        for language in (result["settings"]["task"]["source_lang"], test["target_lang"])
+    )
+    for text in (source, reference):
+        if not text.is_file():
+            raise UserError(
+                f"{text}: is missing, so BLEU of {corpus} cannot be tested; run "
+                f"data-prep/prepare-{corpus}.sh, or give --data"
+            )
+    if test.get("source_sha256") not in (None, sha256_of(source)):
+        raise UserError(
+            f"{source}: is not the text that the published runs translated, so BLEU of {corpus} "
+            f"cannot be tested; give --data with their release of {corpus}"
+        )
+    return reference
+
+
 def score_again(folder: Path, seed: int, reference: Path) -> Scored:
     """Score a run's translations of the test set, with the counts of each sentence."""
     file = folder / "test.json"
@@ -179,7 +212,7 @@ def unpack_missing(folder: Path) -> str:
     return f"{len(runs)} runs: {folder}" + (f"; {left} existed and are unchanged" if left else "")
 
 
-def write(folder: Path, reference: Path) -> str:
+def write(folder: Path, data: Path) -> str:
     """Write archive and CSV files from a folder of runs; return a line that names them."""
     runs = read_runs(folder)
     if not runs:
@@ -187,7 +220,7 @@ def write(folder: Path, reference: Path) -> str:
     write_files({ARCHIVE: pack(runs)})
     with tempfile.TemporaryDirectory() as place:
         unpack(Path(place))  # packing rounds some figures
-        files = csv_files(read_runs(Path(place)), reference)
+        files = csv_files(read_runs(Path(place)), data)
     write_files({path: text.encode() for path, text in files.items()})
     return f"{len(runs)} runs: {ARCHIVE}, {RUNS}, {CURVES}"
 

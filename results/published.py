@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import mean
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.comparison.runs import Scored
 from diverse_mha.evaluation.comparison.statistics import Difference, by_rows_and_seeds, holm
 from diverse_mha.evaluation.comparison.systems import System, compare_systems, interval, p_value
@@ -53,10 +54,12 @@ Rows = dict[str, list[Run]]  # by label, the baseline first
 
 @dataclass
 class Study:
-    """The published runs; BLEU is compared if there is a reference of the test set."""
+    """The published runs; BLEU is compared where ``data`` has the reference of the test set."""
 
-    reference: Path
+    data: Path  # folder of prepared corpora
     file: Path | None = None
+    #: Messages on references that were needed and could not be used.
+    lacking: set[str] = field(default_factory=set, init=False)
     _scored: dict[str, Scored] = field(default_factory=dict, init=False)  # cache
 
     @cached_property
@@ -84,11 +87,26 @@ class Study:
         def scored(run: Run) -> Scored:
             key = run.values["run"]
             if key not in self._scored:
-                self._scored[key] = archive.score_again(self.folder(run), run.seed, self.reference)
+                folder = self.folder(run)
+                reference = archive.reference_of(folder, self.data)
+                self._scored[key] = archive.score_again(folder, run.seed, reference)
             return self._scored[key]
 
         systems = [System(label, tuple(map(scored, runs))) for label, runs in rows.items()]
         return compare_systems(systems)
+
+    def has_reference(self, run: Run) -> bool:
+        """Return True if ``data`` has the reference of a run's test set."""
+        try:
+            if not self.data.is_dir():  # known without the seconds of unpacking
+                raise UserError(
+                    f"{self.data}: no such folder, so BLEU cannot be tested; give --data"
+                )
+            archive.reference_of(self.folder(run), self.data)
+        except UserError as message:
+            self.lacking.add(str(message))
+            return False
+        return True
 
     @cached_property
     def unpacked(self) -> Path:
@@ -100,7 +118,7 @@ class Study:
 
     def bleu(self, rows: Rows) -> dict[str, list[str | None]]:
         """Return row -> difference, corrected p, detectable difference in BLEU, and chrF."""
-        if not self.reference.is_file():
+        if not self.has_reference(next(iter(rows.values()))[0]):
             return dict.fromkeys(rows, [None] * 4)
         cells = {}
         for system in self.compare(rows):

@@ -31,7 +31,6 @@ from results.published import (
 )
 
 SUMMARY, DETAILS = ROOT / "docs" / "results.md", ROOT / "results" / "details.md"
-REFERENCE = Path("multi30k/raw/test.en")  # below the folder of prepared corpora
 #: Rows of ``ten-epochs`` that fail to train, so the analysis of variance leaves them out.
 RUINED = ("Sub., encoder", "Out., all")
 _MORE = "more_sacrebleu"
@@ -188,8 +187,6 @@ TABLES = {
     "ptb-heads": ("row | SVCCA", runs_of("ptb"), heads_of_language_models),
     "logic": ("row, logic", runs_of("logic"), logic),
 }
-#: Tables whose differences in BLEU need the reference.
-BY_SENTENCES = ("summary", "to-the-end", "replication", "fair-trial", "tuned", "float32")
 
 
 def cells_of(study: Study, table: str) -> tuple[list[str], dict[str, Cells], dict[str, list[str]]]:
@@ -234,7 +231,7 @@ def check_all(study: Study, folder: Path | None = None) -> list[str]:
     """List the cells of pages and CSV files that differ from a folder's or the archive's runs."""
     wrong = [line for table in TABLES for line in check(study, table)]
     folder = folder or study.unpacked
-    files = archive.csv_files(archive.read_runs(folder), study.reference)
+    files = archive.csv_files(archive.read_runs(folder), study.data)
     return wrong + [*archive.differing_cells(files.items())]
 
 
@@ -253,7 +250,7 @@ def main(words: Sequence[str] | None = None) -> int:
         ("unpack", "unpack the runs into FOLDER; existing runs stay"),
     ):
         todo.add_argument(f"--{name}", type=Path, metavar="FOLDER", help=text)
-    text = "prepared corpora (default: data); BLEU is tested if Multi30k is among them"
+    text = "prepared corpora (default: data); BLEU is tested on those that are there"
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="FOLDER", help=text)
     args = parser.parse_args(words)
     for option in ("pack", "unpack", "draw"):
@@ -262,12 +259,9 @@ def main(words: Sequence[str] | None = None) -> int:
     if args.unpack:
         print(archive.unpack_missing(args.unpack))
         return 0
-    study = Study(args.data / REFERENCE)
-    if args.table in (None, *BY_SENTENCES) and not study.reference.is_file():
-        cure = "prepare Multi30k, or give --data"
-        print(f"{study.reference}: is missing, so BLEU cannot be tested; {cure}", file=sys.stderr)
+    study, wrong = Study(args.data), []
     if args.pack:
-        print(archive.write(args.pack, study.reference))
+        print(archive.write(args.pack, study.data))
     elif args.draw:
         from results.figures import draw
 
@@ -277,13 +271,14 @@ def main(words: Sequence[str] | None = None) -> int:
         what = "the page agrees" if args.table else "pages and CSVs agree"
         agree = f"{len(study.runs)} runs: {what}"
         print(*(line.replace(f"{ROOT}/", "") for line in wrong or [agree]), sep="\n")
-        return bool(wrong)
     else:
         for table in [args.table] if args.table else TABLES:
             headings, lines, _ = cells_of(study, table)
             cells = ([label, *(cell or "" for cell in row)] for label, row in lines.items())
             print(f"**{table}**\n\n{markdown_table(headings, cells)}")
-    return 0
+    for message in sorted(study.lacking):
+        print(message.replace(f"{ROOT}/", ""), file=sys.stderr)
+    return bool(wrong)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import sha256_of
 from results import archive, figures, tables
 from results import published as published_runs
 from tests.docs.blocks import ROOT
@@ -90,6 +91,32 @@ def test_unpacking_does_not_replace_existing_runs(tmp_path, capsys):
     assert tables.main(["--unpack", str(tmp_path)]) == 0
     assert (own / "result.json").read_text() == "mine" and (gone / "test.hyp.detok").is_file()
     assert capsys.readouterr().out.endswith("182 existed and are unchanged\n")
+
+
+def test_bleu_is_tested_on_the_corpora_whose_reference_is_there(published, tmp_path, capsys):
+    (folder,) = published.glob("small/runs/multi30k_small.de-en.baseline.seed12.*")
+    with pytest.raises(UserError, match="test.de: is missing, so .*prepare-multi30k.sh, or give"):
+        archive.reference_of(folder, tmp_path)
+    raw, own = tmp_path / "multi30k/raw", tmp_path / folder.name
+    raw.mkdir(parents=True)
+    (raw / "test.de").write_text("Ein Hund .\n")
+    (raw / "test.en").write_text("A dog .\n")
+    shutil.copytree(folder, own)
+    result = json.loads((own / "result.json").read_text())
+    for recorded in (None, sha256_of(raw / "test.de")):  # older runs have no hash
+        result["scores"]["test"]["source_sha256"] = recorded
+        (own / "result.json").write_text(json.dumps(result))
+        assert archive.reference_of(own, tmp_path) == raw / "test.en"
+    result["scores"]["test"] |= {"source_sha256": "0" * 64, "data": "data/tatoeba/bin"}
+    (own / "result.json").write_text(json.dumps(result))
+    raw.parent.rename(tmp_path / "tatoeba")
+    with pytest.raises(UserError, match="tatoeba/raw/test.de: is not the text .*BLEU of tatoeba"):
+        archive.reference_of(own, tmp_path)
+    assert tables.main(["tuned", "--data", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert "| Baseline | 4 | 40.29 |  |  |  |" in out
+    assert err.endswith("run data-prep/prepare-multi30k.sh, or give --data\n")
+    assert len(err.splitlines()) == 1
 
 
 def test_learning_curves_show_every_seed_of_a_row():
