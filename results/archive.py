@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -62,12 +62,24 @@ class RunFolder:
         return self.folder.parents[2] / "other-tests" / self.folder.name.rpartition(".")[0]
 
 
+def run_name(table: Table, row: Row) -> str:
+    """Return the name of a row's runs, without the seed."""
+    return Choices("small").run(row.cells[0].experiment, table, 1).name.rpartition(".seed")[0]
+
+
+@cache
+def publishing_rows() -> dict[str, tuple[Table, Row]]:
+    """Return the table and row that publish runs, by the runs' name: the first that has them."""
+    rows: dict[str, tuple[Table, Row]] = {}
+    for table in PAPERS["study"].values():
+        for row in table.rows:
+            rows.setdefault(run_name(table, row), (table, row))
+    return rows
+
+
 def read_runs(folder: Path) -> list[RunFolder]:
     """Read the runs of the study below a folder, by table, row, precision and seed."""
-    stems = {}
-    for pair in ((table, row) for table in PAPERS["study"].values() for row in table.rows):
-        name = Choices("small").run(pair[1].cells[0].experiment, pair[0], 1).name
-        stems.setdefault(name.rpartition(".seed")[0], pair)  # tables share runs: the first counts
+    stems = publishing_rows()
     runs, order = [], list(stems.values())
     for path in (file.parent for file in folder.glob("small/runs/*/result.json")):
         table, row = stems.get(path.name.rpartition(".seed")[0], (None, None))

@@ -52,8 +52,8 @@ def draw(study: Study, folder: Path) -> list[Path]:
         figures = {
             "study-curves": learning_curves(rows),
             "study-diversity": quality_against_diversity(rows, study.compare(rows)),
-            "study-heads": gains_by_heads(study.rows(trends.of_head_counts)),
-            "study-similarity": quality_at_held_cka(study.rows(trends.of_held), study),
+            "study-heads": gains_by_heads(study.rows(trends.OF_HEAD_COUNTS)),
+            "study-similarity": quality_at_held_cka(study.rows(trends.OF_HELD), study),
         }
     files = {
         folder / f"{name}.png": fewer_colours(

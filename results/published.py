@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import mean
 
@@ -180,6 +180,27 @@ def runs_of(*tables: str, seeds: Collection[int] = range(99)) -> Callable[[Run],
         return run.label if wanted else None
 
     return label
+
+
+def runs_shared_with(table: str, seeds: Collection[int]) -> Callable[[Run], str | None]:
+    """As :func:`runs_of`, for one table, with the runs of its rows that another table publishes."""
+
+    def label(run: Run) -> str | None:
+        if run.seed not in seeds or run.float32:
+            return None
+        return _labels_of(table).get((run.values["table"], run.values["row"]))
+
+    return label
+
+
+@cache
+def _labels_of(table: str) -> dict[tuple[str, str], str]:
+    """Return the labels of a table's rows by the table and row that publish their runs."""
+    labels, wanted = {}, PAPERS["study"][table]
+    for row in wanted.rows:
+        publishing, its_row = archive.publishing_rows()[archive.run_name(wanted, row)]
+        labels[publishing.name, its_row.name] = row.label
+    return labels
 
 
 #: Runs of the full recipe. The seeds from 6 on belong to the replication.

@@ -1,6 +1,6 @@
-"""Tables by number of heads, held CKA, Drophead's form and dropout, with fitted lines.
+"""Tables by number of heads, held CKA, output weight, Drophead's form and dropout.
 
-Their plans are heads.md, similarity.md, drophead.md and dropout.md in results/plans/.
+Their plans in results/plans/: heads, similarity, output-weight, drophead, dropout.
 """
 
 import json
@@ -12,55 +12,23 @@ import numpy as np
 
 from diverse_mha.evaluation.comparison.statistics import Difference, by_t
 from experiments.papers import PAPERS
-from results.published import Cells, Rows, Run, Study, average, difference, heads, runs_of
+from results.published import Cells, Rows, Run, Study, average, difference, heads, runs_shared_with
 
-#: Rows with 4 heads that earlier tables have, by their name there.
-FOUR_HEADS = {"baseline": "h4-baseline", "hsic-1e-7": "h4-hsic", "em": "h4-em"}
-SEEDS = (11,)  # of the rows by the number of heads
+#: Functions that label a run's row.
+OF_HEAD_COUNTS = runs_shared_with("heads", seeds=(11,))
+OF_HELD = runs_shared_with("held-cka", seeds=(11,))
+OF_OUTPUT_WEIGHT = runs_shared_with("output-weight", seeds=(11,))
+OF_DROPHEAD_FORMS = runs_shared_with("drophead-forms", seeds=(2,))
+OF_DROPOUT = runs_shared_with("ptb-dropout", seeds=(1,))
 #: Scores read by number of heads and by CKA: column, digits, +1 = higher is better.
 SCORES = {"BLEU": ("sacrebleu", 2, 1), "loss, bits": ("logged_nll", 3, -1)}
 CLOSE = {"BLEU": 0.5, "loss, bits": 0.02}  # what seeds differ by
 HELD_WITHIN = 0.02
 
 
-def of_head_counts(run: Run) -> str | None:
-    """Return the label of a run in the table by the number of heads."""
-    if run.seed not in SEEDS:
-        return None
-    if run.values["table"] == "translation-small" and run.values["row"] in FOUR_HEADS:
-        return _labels("heads")[FOUR_HEADS[run.values["row"]]]
-    return runs_of("heads")(run)
-
-
-def of_held(run: Run) -> str | None:
-    """Return the label of a run in the table of held CKA; its baselines have the same seeds."""
-    if run.values["table"] == "translation-small" and run.values["row"] == "baseline":
-        return _labels("held-cka")["baseline"] if run.seed in SEEDS else None
-    return runs_of("held-cka")(run)
-
-
-def of_drophead_forms(run: Run) -> str | None:
-    """Return the label of a run in the table of Drophead's forms, which has seed 2."""
-    if run.values["table"] == "translation-small" and run.values["row"] in ("baseline", "drophead"):
-        shared = run.seed == 2 and not run.float32
-        return _labels("drophead-forms")[run.values["row"]] if shared else None
-    return runs_of("drophead-forms")(run)
-
-
-def of_dropout(run: Run) -> str | None:
-    """Return the label of a run in the table by dropout, which has seed 1."""
-    if run.values["table"] == "ptb":
-        shared = run.seed == 1 and not run.float32
-        return _labels("ptb-dropout")[f"d0.2-{run.values['row']}"] if shared else None
-    return runs_of("ptb-dropout")(run)
-
-
-def _labels(table: str) -> dict[str, str]:
-    return {row.name: row.label for row in PAPERS["study"][table].rows}
-
-
 def _in_order(rows: Rows, table: str) -> Rows:
-    return {label: rows[label] for label in _labels(table).values() if label in rows}
+    labels = (row.label for row in PAPERS["study"][table].rows)
+    return {label: rows[label] for label in labels if label in rows}
 
 
 def head_counts(rows: Rows, *_) -> dict[str, Cells]:
@@ -88,6 +56,23 @@ def drophead_forms(rows: Rows, *_) -> dict[str, Cells]:
         + heads(rows[label])
         for label, value in svcca.items()
     }
+
+
+def by_output_weight(rows: Rows, *_) -> dict[str, Cells]:
+    """Return loss, loss less that of the baseline with as many heads, BLEU, and heads."""
+    rows, lines = _in_order(rows, "output-weight"), {}
+    for label, runs in rows.items():
+        count, _, row = label.partition(": ")
+        losses = [
+            fmean(run["logged_nll"] for run in rows[f"{count}: {name}"])
+            for name in (row, "Baseline")
+        ]
+        lines[label] = [
+            f"{losses[0]:.3f}",
+            f"{losses[0] - losses[1]:+.3f}" if row != "Baseline" else "",
+        ]
+        lines[label] += [average(runs, "sacrebleu", 2), *heads(runs)]
+    return lines
 
 
 def by_dropout(rows: Rows, *_) -> dict[str, Cells]:

@@ -74,12 +74,12 @@ def test_a_gain_is_computed_over_the_baseline_with_equal_heads_and_seed():
 
 
 def test_earlier_runs_with_4_heads_count_if_their_seed_is_that_of_the_table():
-    assert trends.of_head_counts(run("translation-small", "em")) == (
+    assert trends.OF_HEAD_COUNTS(run("translation-small", "em")) == (
         "4 heads: EM routing, layers 1-2"
     )
-    assert trends.of_head_counts(run("translation-small", "em", seed=1)) is None
-    assert trends.of_head_counts(run("translation-small", "coda")) is None
-    assert trends.of_head_counts(run("heads", "h8-out")) == "8 heads: Out. 0.1"
+    assert trends.OF_HEAD_COUNTS(run("translation-small", "em", seed=1)) is None
+    assert trends.OF_HEAD_COUNTS(run("translation-small", "coda")) is None
+    assert trends.OF_HEAD_COUNTS(run("heads", "h8-out")) == "8 heads: Out. 0.1"
 
 
 def test_the_value_at_which_cka_was_held_is_read_from_the_settings():
@@ -99,7 +99,7 @@ def test_drophead_forms_have_svcca_less_that_of_the_baseline_with_seed_2():
         run("translation-small", "hsic-1e-7", 2, svcca=0.4, **scores),
         run("translation-small", "baseline", 2, svcca=0.5, precision="float32", **scores),
     ]
-    rows = rows_of(every, trends.of_drophead_forms)
+    rows = rows_of(every, trends.OF_DROPHEAD_FORMS)
     table = trends.drophead_forms(rows)
     assert {label: cells[0] for label, cells in table.items()} == {
         "Baseline": "",
@@ -107,6 +107,27 @@ def test_drophead_forms_have_svcca_less_that_of_the_baseline_with_seed_2():
         "Drophead: batch, kept heads divided": "+0.249",
     }
     assert table["Baseline"][1:5] == ["40.00", "2.500", "0.451", "0.200"]
+
+
+def test_output_weights_have_the_loss_less_that_of_the_baseline_with_as_many_heads():
+    heads = dict.fromkeys(("svcca", "cka", "exp_d_subspace", "exp_d_output", "jsd"), 0.5)
+    every = [
+        run("output-weight", "h8-1.0", logged_nll=2.75, sacrebleu=38, **heads),
+        run("output-weight", "h4-0.04", logged_nll=2.5, sacrebleu=40, **heads),
+        run("heads", "h8-baseline", logged_nll=2.25, sacrebleu=39, **heads),
+        run("heads", "h8-hsic", logged_nll=9, sacrebleu=39, **heads),
+        run("translation-small", "out-all", logged_nll=4, sacrebleu=3, **heads),
+        run("translation-small", "out-all", seed=1, logged_nll=9, sacrebleu=3, **heads),
+        run("translation-small", "baseline", logged_nll=2.625, sacrebleu=41, **heads),
+    ]
+    table = trends.by_output_weight(rows_of(every, trends.OF_OUTPUT_WEIGHT))
+    assert [(label, *cells[:3]) for label, cells in table.items()] == [
+        ("4 heads: Baseline", "2.625", "", "41.00"),
+        ("4 heads: Out. 0.04", "2.500", "-0.125", "40.00"),
+        ("4 heads: Out. 1.0", "4.000", "+1.375", "3.00"),
+        ("8 heads: Baseline", "2.250", "", "39.00"),
+        ("8 heads: Out. 1.0", "2.750", "+0.500", "38.00"),
+    ]
 
 
 def test_gains_by_dropout_are_per_cent_of_the_baseline_with_the_same_dropout():
@@ -119,7 +140,7 @@ def test_gains_by_dropout_are_per_cent_of_the_baseline_with_the_same_dropout():
         run("ptb", "hsic", 2, test_perplexity=60, **scores),
         run("ptb", "hsic", 1, test_perplexity=60, precision="float32", **scores),
     ]
-    rows = rows_of(every, trends.of_dropout)
+    rows = rows_of(every, trends.OF_DROPOUT)
     assert {label: cells[:2] for label, cells in trends.by_dropout(rows).items()} == {
         "Dropout 0.0: Baseline": ["120.00", ""],
         "Dropout 0.0: HSIC": ["90.00", "+25.0"],
