@@ -13,8 +13,8 @@
 # same sentence into train and test. Here pairs that share a German or an English sentence, directly or
 # through other pairs, form a group, and a group is never divided. Groups of at most 10 pairs are drawn at
 # random for valid and test. All other pairs are for training. Pairs with an empty side and repeated pairs
-# are dropped first. Sentences are compared as published, before tokenisation. The later steps are those of
-# prepare-multi30k.sh.
+# are dropped first. Sentences are compared by their tokens, so that quotation marks do not tell them apart.
+# The later steps are those of prepare-multi30k.sh.
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/translation.sh"
 source=de target=en
@@ -24,6 +24,8 @@ option test 2000 N1 "pairs to hold out as test"
 begin "$@"
 archive=de-en.txt.zip files=()
 if [[ -n $from && ! -f $from/$archive ]]; then
+    [[ -n $(find -L "$from" -maxdepth 1 -name 'Tatoeba.de-en.*') ]] ||
+        fail "$from has neither $archive nor Tatoeba.de-en.de and Tatoeba.de-en.en; put one of the two there"
     for side in de en; do
         own_text "Tatoeba.de-en.$side"
         files+=("$got")
@@ -38,7 +40,7 @@ raw() { # --valid=N --test=N
         files=("$tmp/unpacked/Tatoeba.de-en."{de,en})
     fi
     collect corpus plain "${files[@]}"
-    dropped=$(run groups "${@:1:2}" "$tmp/corpus."{de,en} "$tmp/"{train,valid,test}.{de,en}) || exit 2
+    dropped=$(run groups "${@:1:2}" --languages de en "$tmp/corpus."{de,en} "$tmp/"{train,valid,test}.{de,en}) || exit 2
     rm -rf -- "$tmp/unpacked" "$tmp/corpus."{de,en}
     echo "$(pairs "$tmp"); $dropped"
 }

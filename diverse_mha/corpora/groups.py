@@ -1,7 +1,7 @@
 """Splits a corpus so that no sentence occurs in two splits.
 
-``python -m diverse_mha.corpora.groups --valid N --test N IN IN TRAIN TRAIN VALID VALID TEST TEST``:
-source and target file of the corpus, then of each split.
+Command: ``python -m diverse_mha.corpora.groups --valid N --test N --languages SOURCE TARGET FILES``.
+The files are source and target of the corpus, then of train, valid and test.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.corpora.choose import Pair, read_pairs, write_pairs
+from diverse_mha.corpora.text import make_tokeniser
 
 LARGEST = 10  # pairs of the largest group that is held out
 SEED = 1
@@ -58,11 +59,26 @@ def draw_groups(groups: Iterable[list[int]], sizes: Sequence[int]) -> list[set[i
 
 
 def hold_out_groups(
-    corpus: Pair, train: Pair, valid: Pair, test: Pair, valid_size: int, test_size: int
+    corpus: Pair,
+    train: Pair,
+    valid: Pair,
+    test: Pair,
+    *,
+    sizes: tuple[int, int],
+    languages: tuple[str, str],
 ) -> str:
     """Split a corpus so that no source or target sentence occurs in two splits.
 
+    Sentences are the same if their tokens are, so that quotation marks do not tell them apart.
     Pairs with an empty side and repeated pairs are dropped. Each split keeps the corpus' order.
+
+    Args:
+        corpus: source and target file.
+        train: files to write, as those of ``valid`` and ``test``.
+        valid: see ``train``.
+        test: see ``train``.
+        sizes: pairs of ``valid`` and of ``test``.
+        languages: source and target language of the tokeniser's rules.
 
     Returns:
         A message with the numbers of dropped pairs.
@@ -72,11 +88,14 @@ def hold_out_groups(
     """
     counts = Counter(read_pairs(corpus))
     pairs = [pair for pair in counts if all(map(str.strip, pair))]  # in the order of the text
-    held = draw_groups(connect(pairs), (valid_size, test_size))
-    left = len(pairs) - valid_size - test_size
-    if left < 1 or tuple(map(len, held)) != (valid_size, test_size):
+    held: list[set[int]] = []
+    if len(pairs) > sum(sizes):
+        sides = zip(map(make_tokeniser, languages), zip(*pairs, strict=True), strict=True)
+        tokens = [map(tokenise, sentences) for tokenise, sentences in sides]
+        held = draw_groups(connect([*zip(*tokens, strict=True)]), sizes)
+    if tuple(map(len, held)) != sizes:
         raise UserError(
-            f"--valid {valid_size:,} and --test {test_size:,}: too large for a corpus of "
+            f"--valid {sizes[0]:,} and --test {sizes[1]:,}: too large for a corpus of "
             f"{len(pairs):,} different pairs; give smaller numbers"
         )
     both = set().union(*held)
@@ -92,10 +111,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--valid", type=int, required=True, help="pairs to hold out as valid")
     parser.add_argument("--test", type=int, required=True, help="pairs to hold out as test")
+    text = "languages of the tokeniser's rules, such as de en"
+    parser.add_argument("--languages", nargs=2, required=True, help=text)
     parser.add_argument("files", nargs=8, type=Path)
     args = parser.parse_args()
     splits = zip(args.files[::2], args.files[1::2], strict=True)
-    print(hold_out_groups(*splits, args.valid, args.test))
+    sizes, languages = (args.valid, args.test), tuple(args.languages)
+    print(hold_out_groups(*splits, sizes=sizes, languages=languages))
 
 
 if __name__ == "__main__":

@@ -48,9 +48,8 @@ def random_pairs(seed, count=400):
 
 def split(folder, pairs, valid, test):
     paths = [sides(folder, name) for name in SPLITS]
-    message = hold_out_groups(
-        write(folder, "whole", *zip(*pairs, strict=True)), *paths, valid, test
-    )
+    corpus = write(folder, "whole", *zip(*pairs, strict=True))
+    message = hold_out_groups(corpus, *paths, sizes=(valid, test), languages=("de", "en"))
     return [list(read_pairs(path)) for path in paths], message
 
 
@@ -82,6 +81,15 @@ def test_groups_above_the_limit_are_for_training(tmp_path):
     pairs = [(name, f"{name}{n}") for name, size in sizes.items() for n in range(size)]
     (train, *_), _ = split(tmp_path, pairs, LARGEST, 2 * LARGEST)
     assert {source for source, _ in train} == {"b"} and len(train) == LARGEST + 1
+
+
+def test_sentences_with_the_same_tokens_are_the_same_sentence(tmp_path):
+    pairs = [("„Gut“", "Good"), ('"Gut"', "Fine"), ("Ja", "It’s so"), ("Nun", "It's so")]
+    many = [("Nein", f"No {n}") for n in range(LARGEST + 1)]
+    (train, *held), _ = split(tmp_path, pairs + many, 2, 2)
+    assert train == many and sorted(held) == sorted([pairs[:2], pairs[2:]])
+    with pytest.raises(UserError, match="too large for a corpus of 15 different pairs"):
+        split(tmp_path, pairs + many, 1, 1)  # both groups have two pairs
 
 
 @pytest.mark.parametrize(
