@@ -1,7 +1,7 @@
 """Splits a corpus so that no sentence occurs in two splits.
 
-Command: ``python -m diverse_mha.corpora.groups --valid N --test N --languages SOURCE TARGET FILES``.
-The files are source and target of the corpus, then of train, valid and test.
+Command: ``python -m diverse_mha.corpora.groups --valid N --test N --languages L1 L2 FILES``.
+The files are source (in L1) and target (L2) of the corpus, then of train, valid and test.
 """
 
 import argparse
