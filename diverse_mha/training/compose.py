@@ -66,6 +66,17 @@ def compose(
     return {key: value for key, value in plain.items() if key not in ("defaults", "hydra")}
 
 
+def check_choices(config: str | Path, choices: Choices) -> None:
+    """Raise an error for a choice without a file, if its group is a folder of such files."""
+    for group, choice in choices.items():
+        folders = [folder / group for folder in (find(config).parent, CONFIGS)]
+        folders = [folder for folder in folders if folder.is_dir()]
+        names = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")})
+        if choice and folders and str(choice) not in names:
+            names = difflib.get_close_matches(str(choice), names, 3) or names
+            raise UserError(f"{group}={choice}: no such file; {group}/ has {', '.join(names)}")
+
+
 def parse_overrides(words: Sequence[str]) -> tuple[dict[str, str], dict[str, object]]:
     """Parse overrides in Hydra's grammar; return choices of groups, and settings by dotted key."""
     from hydra.core.override_parser.overrides_parser import OverridesParser

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.progress import counted
 from diverse_mha.training import batch, precision
 from diverse_mha.training.request import Request
@@ -30,7 +31,10 @@ def describe(job: Request) -> str:
         for key in ("max_update", "max_epoch")
         if group["optimization"].get(key)
     ]
-    _, note = precision.choose(job)
+    try:
+        _, note = precision.choose(job)
+    except UserError as refused:
+        note = str(refused)
     missing = "" if os.path.exists(data) or "${" in data else " (missing)"
     lines = [
         f"data: {data}{missing}",

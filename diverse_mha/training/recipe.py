@@ -14,7 +14,8 @@ from diverse_mha.common.errors import UserError, run_cli, user_error_in
 from diverse_mha.common.files import CONFIGS, USER_DIR
 from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
-from diverse_mha.training import batch, precision, train
+from diverse_mha.evaluation import pipeline
+from diverse_mha.training import batch, compose, precision, train
 from diverse_mha.training.fairseq_train import first_process_reports
 from diverse_mha.training.terminal import quiet_console
 
@@ -128,13 +129,7 @@ def _train(job: train.Request) -> None:
 
     from diverse_mha.fairseq_fixes.patch import patched
 
-    diverse_mha.register()
-    check_added(job)
-    plugin = str(job.setting("common", "user_dir") or "")
-    plugin = plugin.replace("${hydra:runtime.cwd}", os.getcwd())
-    if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
-        import_plugin(plugin)  # now, because Hydra checks the keys that the plugin adds
-    check_model(job)
+    check(job)
     chosen = [choose(job) for choose in (precision.choose, batch.choose)]
     sys.argv += [word for words, _ in chosen for word in words]
     notes = "\n".join(note for _, note in chosen if note)
@@ -164,10 +159,27 @@ def _result(finished):
     return finished._return_value
 
 
-def check_added(job: train.Request) -> None:
-    """Raise an error for ``+GROUP=NAME`` and ``++GROUP.KEY=VALUE`` if no such group or key exists.
+def check(job: train.Request) -> None:
+    """Raise an error for what a training would refuse: names, groups and keys that do not exist.
 
-    Hydra accepts such overrides, but nothing reads them.
+    The user's plugin is imported first, because it adds names and keys.
+    """
+    diverse_mha.register()
+    plugin = str(job.setting("common", "user_dir") or "")
+    plugin = plugin.replace("${hydra:runtime.cwd}", os.getcwd())
+    if plugin and "${" not in plugin and Path(plugin).name != USER_DIR.name:
+        import_plugin(plugin)
+    if unknown := unknown_name(job):
+        raise UserError(f"{job.config}: {unknown}")
+    check_settings(job)
+    check_model(job)
+
+
+def check_settings(job: train.Request) -> None:
+    """Raise an error for ``GROUP=NAME`` and ``GROUP.KEY=VALUE`` if no such group or key exists.
+
+    Hydra accepts ``+GROUP=NAME`` and ``++GROUP.KEY=VALUE``, but nothing reads them. It refuses the
+    others, but only when it trains.
     """
     # Hydra searches the recipe's folder, and the search path that scripts/train.sh adds.
     paths = [word for word in job.arguments if word.startswith("hydra.searchpath=")]
@@ -175,22 +187,21 @@ def check_added(job: train.Request) -> None:
         return  # the user's own search path may define other groups
     kinds = schemas(job)
     places = [job.config.parent, *([CONFIGS] if paths else [])]
-    groups = {
-        "hydra",
-        *names_of_groups(),
-        *kinds,
-        *(path.name for place in places for path in place.glob("*/")),
-    }
+    files = {path.name for place in places for path in place.glob("*/")}
+    names = names_of_groups()
+    groups = {"hydra", *names, *kinds, *files, *pipeline.GROUPS}
     for word in job.arguments:
-        group, _, key = re.split("[@=]", word.lstrip("+"))[0].partition(".")
-        if not word.startswith("+"):
-            continue
+        name, _, value = word.lstrip("+~").partition("=")
+        group, _, key = name.partition("@")[0].partition(".")
         if group.split("/")[0] not in groups:
-            raise UserError(
-                f"{word}: there is no group {group}; choose from {', '.join(sorted(groups))}"
-            )
-        # The keys of models, tasks and the like are checked when these are built.
-        known = _keys(kinds.get(group)) if group not in names_of_groups() else []
+            near = difflib.get_close_matches(group, groups, 1)
+            cure = f"write {near[0]}" if near else f"choose from {', '.join(sorted(groups))}"
+            raise UserError(f"{word}: there is no group {group}; {cure}")
+        if not key and group in names.keys() - files and value not in ("null", *names[group]):
+            raise UserError(f"{word}: there is no {value!r}; {_nearest(value, names[group])}")
+        if not key and group in files - compose.groups_of(job.config).keys() and word[0] != "+":
+            raise UserError(f"{word}: {job.config.stem} has no group {group}; +{word} adds it")
+        known = _keys(kinds.get(group))
         if key and "." not in key and known and key not in known:
             raise UserError(f"{word}: {group} has no {key}; {_nearest(key, known)}")
 

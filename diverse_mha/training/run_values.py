@@ -41,8 +41,11 @@ _EVALUATIONS = {
 _CHOICE = re.compile(r"\$\{hydra:runtime\.choices\.(\w+)\}")
 
 
-def values(words: Sequence[str]) -> dict[str, object]:
-    """Return the bash variables by name: strings, numbers and lists of words."""
+def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
+    """Return the bash variables by name: strings, numbers and lists of words.
+
+    With ``check``, settings are refused that a training on this machine would refuse.
+    """
     parser = OneLineParser(prog="run.sh", add_help=False, allow_abbrev=False)
     parser.add_argument("recipe")
     add_number(parser, "processes", None, "")
@@ -52,6 +55,8 @@ def values(words: Sequence[str]) -> dict[str, object]:
     options, settings = parser.parse_known_args(words)
     if "=" in options.recipe or options.recipe.startswith("-"):
         raise UserError(f"{options.recipe}: name the recipe first, such as multi30k_small")
+    if unknown := next((word for word in settings if word.startswith("-")), None):
+        raise UserError(f"{unknown}: there is no such option; see bash scripts/run.sh --help")
     given = {word.lstrip("+").partition("=")[0] for word in settings}
     if options.data is not None:
         if "task.data" in given:
@@ -61,6 +66,13 @@ def values(words: Sequence[str]) -> dict[str, object]:
     called += ["--config", options.recipe, *settings]
     job = train.parse(called)
     pipeline = read_pipeline(job.recipe, job.config)
+    _check_average(job, pipeline)
+    if check:
+        from diverse_mha.training import precision, recipe
+
+        recipe.check(job)
+        if not options.print:
+            precision.choose(job)
     data = _place(job, "task", "data")
     run = _place(job, "checkpoint", "save_dir")
     if "task.data" in given and options.source is not None:
@@ -88,6 +100,26 @@ def values(words: Sequence[str]) -> dict[str, object]:
         "score": pipeline.score,
         "print": "yes" if options.print else "",
     }
+
+
+def _check_average(job: Request, pipeline: Pipeline) -> None:
+    """Raise an error if the training would not keep the checkpoints that are to be averaged."""
+    count = pipeline.average
+
+    def number(key: str) -> int:
+        return int(job.setting("checkpoint", key) or 0)
+
+    if pipeline.average_by == "update":
+        saves, keeps = number("save_interval_updates") > 0, "keep_interval_updates"
+        cure = f"++checkpoint.save_interval_updates=N ++checkpoint.{keeps}={count}"
+    else:
+        saves, keeps = not job.flag("checkpoint", "no_epoch_checkpoints"), "keep_last_epochs"
+        cure = f"++checkpoint.no_epoch_checkpoints=false ++checkpoint.{keeps}={count}"
+    kept = number(keeps)  # fairseq keeps all if it is not positive
+    if count and not (saves and (kept <= 0 or kept >= count)):
+        raise UserError(
+            f"scoring.average={count}: the training would not keep {count} checkpoints; add {cure}"
+        )
 
 
 def _place(job: Request, group: str, key: str) -> str:
@@ -155,9 +187,9 @@ def main(words: Sequence[str]) -> int:
         print(f"\n{name} {score_of(name, read_json(Path(file), 'evaluate again')):.2f}: {file}")
         return 0
     if not words or {"-h", "--help"} & set(words):
-        print(USAGE, end="")
+        print(USAGE, end="", file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
-    for name, value in values(words).items():
+    for name, value in values(words, check=True).items():
         several = isinstance(value, list)
         print(f"{name}=" + (f"({shlex.join(value)})" if several else shlex.quote(str(value))))
     return 0

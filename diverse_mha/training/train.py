@@ -228,7 +228,9 @@ def main(words: Sequence[str]) -> int:
     job = parse(words)
     if job.dry:
         from diverse_mha.training.plan import describe
+        from diverse_mha.training.recipe import check
 
+        check(job)
         if {"-h", "--help"} & set(words):
             print(USAGE.format(train=called("train")))
         print(describe(job))
@@ -267,6 +269,9 @@ def _read_recipe(path: Path, words: Sequence[str]) -> dict:
     if path.suffix != ".yaml":
         raise UserError(f"--config {path}: Hydra reads only *.yaml files; rename the file")
     choices, settings = compose.parse_overrides([*map(_hydra_word, words)])
+    searched = [word for word in words if word.startswith("hydra.searchpath=")]
+    if all(str(CONFIGS) in word for word in searched):  # the user's own path may have other files
+        compose.check_choices(path, choices)
     return compose.compose(path, choices, settings, lenient=True)
 
 

@@ -49,13 +49,44 @@ def test_a_users_corpus_and_plugin_are_passed_to_every_step():
         (["demo", "scoring.prepare=null", "--from", "y"], "demo has no scoring.prepare"),
         (["probing", "--data", "y"], "--data y: scoring.prepare has --out"),
         (["demo", "scoring.score=ter"], "scoring.score=ter; choose from tokenised_bleu"),
-        (["demo", "--beam", "3"], "--beam"),
+        (["demo", "--beam", "3"], "--beam: there is no such option; see bash scripts/run.sh"),
+        (["demo", "method=hsci"], "method=hsci: no such file; method/ has hsic"),
+        (["demo", "methd=hsic"], "methd=hsic: there is no group methd; write method"),
+        (["demo", "size=base"], "size=base: demo has no group size; +size=base adds it"),
+        (["demo", "model=transformers"], "model=transformers: there is no 'transformers'"),
+        (["demo", "modle.dropout=0.2"], "modle.dropout=0.2: there is no group modle; write model"),
+        (["demo", "model.dropuot=0.2"], "model has no dropuot; the nearest are dropout"),
+        (["demo", "++model.dropuot=0.2"], "model has no dropuot; the nearest are dropout"),
+        (["demo", "~xyz"], "~xyz"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(words, message):
     with pytest.raises(UserError) as caught:
-        values(words)
+        values([*words, "--print"], check=True)
     assert message in str(caught.value)
+
+
+def test_what_cannot_be_trained_here_is_refused_before_the_corpus_is_prepared(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(UserError, match="common.fp16=true: needs a GPU"):
+        values(["wmt14_en_de"], check=True)
+    assert values(["wmt14_en_de", "--print"], check=True)["print"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (["multi30k", "scoring.average=3"], "checkpoint.save_interval_updates=N"),
+        (["wmt14_en_de", "scoring.average=3"], "checkpoint.keep_interval_updates=3"),
+        (["demo", "scoring.average=3", "++scoring.average_by=epoch"], "no_epoch_checkpoints=false"),
+    ],
+)
+def test_averaging_is_refused_if_the_checkpoints_would_not_be_kept(words, cure):
+    with pytest.raises(UserError, match="the training would not keep 3 checkpoints; add") as caught:
+        values(words)
+    assert cure in str(caught.value)
+    settings = str(caught.value).partition("; add ")[2].replace("=N", "=100").split()
+    assert values([*words, *settings])["average"] == 3
 
 
 def test_the_score_of_a_run_is_the_measure_that_its_recipe_names(capsys):
@@ -63,7 +94,8 @@ def test_the_score_of_a_run_is_the_measure_that_its_recipe_names(capsys):
     parts = {"accuracy": 50.0, "examples": 1}, {"accuracy": 100.0, "examples": 3}
     subsets = {"valid": parts[0], "test1": parts[0], "test12": parts[1]}
     assert score_of("accuracy", {"subsets": subsets}) == 87.5
-    assert main([]) == 2 and "usage: bash scripts/run.sh" in capsys.readouterr().out
+    # run.sh evaluates what is written to standard output
+    assert main([]) == 2 and "usage: bash scripts/run.sh" in capsys.readouterr().err
 
 
 @pytest.mark.integration

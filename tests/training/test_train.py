@@ -290,6 +290,14 @@ def test_a_recipe_is_shown_without_training(asked, capsys, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_recipe_for_a_gpu_is_shown_without_one(capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert train.main(["--config", "wmt14_en_de", "--dry-run"]) == 0
+    assert "#   common.fp16=true: needs a GPU" in capsys.readouterr().out
+    with pytest.raises(UserError, match="model.dropuot=0.2: model has no dropuot; the nearest"):
+        train.main(["--config", "wmt14_en_de", "--dry-run", "model.dropuot=0.2"])
+
+
 def test_only_a_recipe_has_a_dry_run():
     with pytest.raises(UserError, match="--dry-run: shows a recipe; give --config NAME too"):
         train.main(["bin", "--dry-run"])
