@@ -15,8 +15,8 @@ SMOKE = (
     "row runs to its end, and mean nothing else."
 )
 SMALL = (
-    "Small scale: Multi30k, Penn Treebank or logic, and settings of our own; compare our rows with "
-    "each other, not with the paper's."
+    "Small scale: Multi30k, Tatoeba, Penn Treebank or logic, and settings of our own; compare our "
+    "rows with each other, not with the paper's."
 )
 SPEED = (
     "Speed: updates per second of each training. Other programs on the machine affect it; for "

@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list all tables and figures")
     parser.add_argument(
         "--scale",
-        help="smoke (tiny, for trying), small (Multi30k, Penn Treebank, logic) or paper "
-        "(the paper's corpora)",
+        help="smoke (tiny, for trying), small (Multi30k, Tatoeba, Penn Treebank, logic) "
+        "or paper (the paper's corpora)",
     )
     add_user_dir(parser)
     what = parser.add_argument_group("what to run")
