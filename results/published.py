@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.comparison.runs import Scored
@@ -147,6 +147,12 @@ def each(runs: Sequence[Run], column: str, digits: int) -> str:
 def average(runs: Sequence[Run], column: str, digits: int) -> str:
     """Format the mean of a column over the seeds."""
     return f"{mean(run[column] for run in runs):.{digits}f}"
+
+
+def spread(runs: Sequence[Run], column: str, digits: int) -> str:
+    """Format the mean of a column and its standard deviation over the seeds."""
+    deviation = stdev(run[column] for run in runs)
+    return f"{average(runs, column, digits)} ± {deviation:.{digits}f}"
 
 
 def by_seed(rows: Rows, column: str) -> dict[str, dict[int, float]]:

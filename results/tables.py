@@ -26,6 +26,8 @@ from results.published import (
     each,
     heads,
     runs_of,
+    runs_shared_with,
+    spread,
     tested,
     tested_loss,
 )
@@ -114,6 +116,27 @@ def fair_trial(rows: Rows, study: Study, page: Mapping[str, Cells]) -> dict[str,
     return lines
 
 
+def family(rows: Rows, study: Study, page: Mapping[str, Cells]) -> dict[str, Cells]:
+    """Return the methods since, one seed each; entropy is not in the archive."""
+    rows = {label: rows[label] for label in page if label in rows}
+    bleu = study.bleu(rows)
+    return {
+        label: [average(runs, "sacrebleu", 2), bleu[label][0], average(runs, "logged_nll", 3)]
+        + [*heads(runs)[:2], None, None]
+        for label, runs in rows.items()
+    }
+
+
+def family_by_seeds(rows: Rows, study: Study, page: Mapping[str, Cells]) -> dict[str, Cells]:
+    """Return the methods since that have three seeds."""
+    rows = {label: rows[label] for label in page if label in rows}
+    bleu = study.bleu(rows)
+    return {
+        label: [spread(runs, "sacrebleu", 2), *bleu[label][:3], spread(runs, "logged_nll", 3)]
+        for label, runs in rows.items()
+    }
+
+
 def in_float32(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
     """Return the table of the rows in float32."""
     bleu, loss, scores = study.bleu(rows), tested_loss(rows), by_seed(rows, "sacrebleu")
@@ -177,6 +200,16 @@ TABLES = {
     "fair-trial": ("method, at its best", _of_the_trial, fair_trial),
     "tuned": ("method, tuned", _of_the_trial, tuned),
     "float32": ("method, in float32", lambda r: r.label if r.float32 else None, in_float32),
+    "family": (
+        "`multi30k_small`, seed 11",
+        runs_shared_with("family", seeds=(11,)),
+        family,
+    ),
+    "family-seeds": (
+        "three seeds",
+        runs_shared_with("family", seeds=(11, 12, 13)),
+        family_by_seeds,
+    ),
     "heads": ("number of heads | seeds", trends.OF_HEAD_COUNTS, trends.head_counts),
     "heads-gain": ("gain by heads", trends.OF_HEAD_COUNTS, trends.gains),
     "held-cka": ("held | weight", trends.OF_HELD, trends.held),
