@@ -38,6 +38,12 @@ def train(options="", base=TRANSLATE, **changes):
 
 
 OPTIONS = [
+    Row("no-architecture", train().replace("--arch transformer_disagree_tiny", ""),
+        "--arch is missing", "such as transformer_disagree_small ('diverse-mha options'"),
+    Row("no-optimizer", train().replace("--optimizer adam", ""), "--optimizer is missing",
+        "such as adam"),
+    Row("no-batch", train().replace("--max-tokens 300", ""), "--max-tokens or --batch-size is miss",
+        "such as --max-tokens 4000"),
     Row("disagreement", train("--disagreement outputs"), "--disagreement outputs", "output"),
     Row("disagreement-on-missing",
         train("--disagreement output --disagreement-on cross", MODEL_LANGUAGE),
@@ -85,6 +91,12 @@ RECIPES = [
         "give criterion._name=cross_entropy_with_diversity"),
     Row("key-of-another-group", RECIPE.format("good") + "++model.hsic_weight=5",
         "Key 'hsic_weight'", "give criterion.hsic_weight,"),
+    Row("no-model", RECIPE.format("good") + "model._name=null", "model._name is missing",
+        "such as transformer_disagree_small"),
+    Row("no-criterion", RECIPE.format("good") + "criterion._name=null", "criterion._name is miss",
+        "such as label_smoothed"),
+    Row("no-batch-in-recipe", RECIPE.format("good") + "dataset.max_tokens=null",
+        "dataset.max_tokens or dataset.batch_size is missing", "such as ++dataset.max_tokens=4000"),
     Row("range", RECIPE.format("range"), "model.drophead 2", "below 1"),
     Row("architecture", RECIPE.format("arch"), "'transformer_disagre'", "transformer_disagree"),
     Row("optimizer", RECIPE.format("optimizer"), "'adamm'", "adam"),
