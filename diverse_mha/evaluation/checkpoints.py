@@ -19,7 +19,7 @@ from torch import Tensor, nn
 import diverse_mha
 from diverse_mha.attention import HeadStates, Wanted
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import atomic_file, check_data_folder
+from diverse_mha.common.files import atomic_file, check_checkpoint, check_data_folder
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.processes import ended_in_order
@@ -45,8 +45,7 @@ _BOTH_SIDES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
 def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     """Return a fairseq checkpoint on the CPU; with ``mmap``, tensors are read only when used."""
     path = Path(path)
-    if not path.is_file():
-        raise UserError(f"{path}: no such checkpoint; check the folder and the name")
+    check_checkpoint(path)
     mmap = mmap and zipfile.is_zipfile(path)  # files of torch 1.5 or older cannot be mapped
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
@@ -220,8 +219,7 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
         data: folder of binarised data (fairseq-preprocess).
         cpu: do not use a GPU.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: no such checkpoint; give the .pt file that training wrote")
+    check_checkpoint(path)
     if not (Path(data) / "input0").is_dir():  # the classification task checks its data itself
         check_data_folder(data)
     diverse_mha.register()

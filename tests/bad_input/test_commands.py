@@ -47,9 +47,12 @@ ROWS = [
         "leave it out"),
     Row("interactive-soft", "fairseq-interactive bin --path best.pt --print-alignment soft",
         "--print-alignment soft", "use fairseq-generate"),
+    Row("generate-folder", "fairseq-generate bin --path run", "run: is a folder",
+        "such as last.pt"),
     # Models with NaN
     Row("mt-nan", "evaluate nan-best.pt bin", "nan-best.pt: parameter ", DIVERGED),
     Row("export-no-checkpoint", "export no.pt x.pt --format fairseq", "no.pt", "check the folder"),
+    Row("export-folder", "export run x.pt --format fairseq", "run: is a folder", "such as last.pt"),
     Row("average-nan", "average best.pt nan-best.pt -o x.pt", "nan-best.pt: param", DIVERGED),
     # scripts/evaluate-lm.sh
     Row("lm-translation", "evaluate-lm best.pt bin", "best.pt", "diverse-mha evaluate"),
@@ -82,6 +85,9 @@ ROWS = [
     Row("average-output-folder", "average best.pt -o save", "--output save", "give a file name"),
     # diverse-mha translate
     Row("translate-length", "translate best.pt bin --max-len-a -1", "--max-len-a: -1", "0 to 1000"),
+    Row("translate-folder", "translate run bin", "run: is a folder", "give a .pt file in it"),
+    Row("translate-ensemble", "translate best.pt:bin bin", "bin: is a folder",
+        "such as checkpoint_best.pt"),
     # diverse-mha compare
     Row("compare-output", "compare --baseline a.txt --system b.txt --output file/x.json",
         "--output file/x.json", "another"),
@@ -90,13 +96,16 @@ ROWS = [
     Row("compare-two-files", "compare a.txt b.txt", "a.txt b.txt", "--help"),
     # diverse-mha analyze
     Row("analyze-no-checkpoint", "analyze no.pt bin", "no.pt", "check the folder"),
+    Row("analyze-folder", "analyze run bin", "run: is a folder", "give a .pt file in it"),
+    Row("align-reverse-folder", "align best.pt bin --reverse run", "run: is a folder",
+        "give a .pt file in it"),
     Row("analyze-cfg-without-task", "analyze notask.pt bin", "notask.pt", "that training wrote"),
     Row("analyze-no-dictionary", "analyze best.pt nodict", "nodict", "fairseq-preprocess"),
     Row("analyze-subset", "analyze best.pt bin --subset dev", "--subset dev", "available: "),
     Row("analyze-measure", "analyze best.pt bin --measures cke", "cke", "cka"),
     Row("analyze-threshold", "analyze best.pt bin --threshold 2", "--threshold: 2", "at most 1"),
     Row("analyze-threshold-0", "analyze best.pt bin --threshold 0", "--threshold: 0", "above 0"),
-    Row("analyze-against", "analyze best.pt bin --against no.pt", "no.pt", "give"),
+    Row("analyze-against", "analyze best.pt bin --against no.pt", "no.pt", "check the folder"),
     Row("analyze-against-lm", "analyze best.pt bin --against lm.pt", "lm.pt", "give"),
     Row("analyze-sentences", "analyze best.pt bin --sentences 1", "--sentences 1", "--output"),
     Row("analyze-importance-of", "analyze best.pt bin --importance-of mean",
