@@ -35,10 +35,12 @@ from diverse_mha.fairseq_fixes.checkpoints import (
 from diverse_mha.models.config import to_namespace
 from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
 
-SCORERS = (
-    "diverse-mha evaluate scores translations, evaluate-lm language models, "
-    "evaluate-classifier classifiers"
-)
+#: Part of a task's name -> the command that scores its models.
+SCORERS = {
+    "translation": "diverse-mha evaluate",
+    "language_modeling": "diverse-mha evaluate-lm",
+    "sentence_classification": "diverse-mha evaluate-classifier",
+}
 _BOTH_SIDES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
 
 
@@ -126,16 +128,28 @@ def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
     task = settings(state)
     if wanted not in str(task.get("_name")):
         raise UserError(
-            f"{checkpoint}: trained on the task {task.get('_name')}, not {wanted}; {SCORERS}"
+            f"{checkpoint}: trained on the task {task.get('_name')}, not {wanted}; use "
+            f"{_scorer(task)}"
         )
     return task
+
+
+def _scorer(task: dict) -> str:
+    """Return the command that scores the models of a task; all commands if the task is another."""
+    found = (command for part, command in SCORERS.items() if part in str(task.get("_name")))
+    return next(found, ", ".join(SCORERS.values()))
 
 
 def check_translates(checkpoint: str) -> None:
     """Raise an error unless a checkpoint is a translation model with options."""
     state = load_checkpoint(checkpoint, mmap=True)
     if not _BOTH_SIDES <= state["model"].keys():
-        raise UserError(f"{checkpoint}: is not a translation model; {SCORERS}")
+        task = settings(state)
+        trained = f"trained on the task {task.get('_name')}"
+        raise UserError(
+            f"{checkpoint}: is not a translation model ({trained}); give one, or use "
+            f"{_scorer(task)}"
+        )
     if state.get("cfg") is None and state.get("args") is None:
         raise UserError(f"{checkpoint}: has no options; give a checkpoint written by fairseq-train")
 

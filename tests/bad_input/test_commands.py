@@ -56,6 +56,9 @@ ROWS = [
     Row("average-nan", "average best.pt nan-best.pt -o x.pt", "nan-best.pt: param", DIVERGED),
     # scripts/evaluate-lm.sh
     Row("lm-translation", "evaluate-lm best.pt bin", "best.pt", "diverse-mha evaluate"),
+    Row("lm-translation-data", "evaluate-lm best.pt pairs",
+        "best.pt: trained on the task translation", "; use diverse-mha evaluate"),
+    Row("lm-folder", "evaluate-lm run bin", "run: has no checkpoint_best.pt", "name a checkpoint"),
     Row("lm-no-task", "evaluate-lm notask.pt bin", "notask.pt", "diverse-mha evaluate"),
     Row("lm-window", "evaluate-lm lm.pt bin --context-window -1", "--context-window: -1", "0 or"),
     Row("lm-dictionary", "evaluate-lm lm.pt nodict", "nodict holds no dict", "give the folder"),
@@ -63,6 +66,8 @@ ROWS = [
     # scripts/evaluate-classifier.sh
     Row("class-translation", "evaluate-classifier best.pt pairs", "best.pt",
         "diverse-mha evaluate"),
+    Row("class-lm", "evaluate-classifier lm.pt bin", "lm.pt: trained on the task language_mod",
+        "; use diverse-mha evaluate-lm"),
     Row("class-data", "evaluate-classifier classifier.pt bin", "bin: has no labels",
         "data-prep/"),
     Row("class-empty", "evaluate-classifier classifier.pt hollowpairs --subset valid,none",
@@ -120,7 +125,8 @@ ROWS = [
         "give --share or --heads"),
     Row("prune-curve-run", "prune best.pt bin --curve 0 --output .", "--output .", "another fol"),
     # diverse-mha align
-    Row("align-lm", "align lm.pt bin", "lm.pt: ", "no attention to a source"),
+    Row("align-lm", "align lm.pt pairs", "lm.pt: is not a translation model (trained on",
+        "; give one, or use diverse-mha evaluate-lm"),
     Row("align-gold", "align best.pt bin --gold gold", "gold", "but the split has 40"),
     Row("align-link", "align best.pt bin --gold outside", "line 1: link 0-99", "outside the sen"),
     Row("align-head", "align best.pt bin --head 3.1", "--head 3.1: ", "has 2 layers"),
