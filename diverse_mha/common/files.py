@@ -124,6 +124,22 @@ def check_data_folder(
     return folders[0]
 
 
+def folder_error(path: str | Path, option: str = "") -> UserError:
+    """Return the error for a folder in the place of a checkpoint, given by ``option`` if any."""
+    names = sorted(file.name for file in Path(path).glob("*.pt"))
+    best = "checkpoint_best.pt"
+    cure = f"give a .pt file in it, such as {names[-1] if names and best not in names else best}"
+    return UserError(f"{option} {path}: is a folder; {cure}".lstrip())
+
+
+def check_checkpoint(path: str | Path) -> None:
+    """Raise an error unless ``path`` is a file."""
+    if Path(path).is_dir():
+        raise folder_error(path)
+    if not Path(path).is_file():
+        raise UserError(f"{path}: no such checkpoint; check the folder and the name")
+
+
 def check_output_file(option: str, path: str | Path, ending: str = "") -> None:
     """Raise an error if ``path`` cannot be written or lacks ``ending``.
 

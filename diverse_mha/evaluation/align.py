@@ -13,7 +13,7 @@ from diverse_mha.common.progress import counted, hide_log
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.evaluation.aligner import Aligner, pharaoh
-from diverse_mha.evaluation.checkpoints import load
+from diverse_mha.evaluation.checkpoints import check_translates, load
 from diverse_mha.measures.alignment import (
     SYMMETRISATIONS,
     Links,
@@ -182,6 +182,7 @@ class Direction:
 
     def __init__(self, checkpoint: str, data: str, args: argparse.Namespace, *, reverse: bool):
         head = args.reverse_head if reverse else args.head
+        check_translates(checkpoint)
         self.aligner = Aligner(load(checkpoint, data, cpu=args.cpu), data)
         self.reverse, self.data = reverse, data
         option = "--reverse-head" if reverse else "--head"

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 import diverse_mha
 from diverse_mha.attention import HeadStates, Wanted
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import atomic_file, check_data_folder
+from diverse_mha.common.files import atomic_file, check_checkpoint, check_data_folder
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.processes import ended_in_order
@@ -35,18 +35,19 @@ from diverse_mha.fairseq_fixes.checkpoints import (
 from diverse_mha.models.config import to_namespace
 from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
 
-SCORERS = (
-    "diverse-mha evaluate scores translations, evaluate-lm language models, "
-    "evaluate-classifier classifiers"
-)
+#: Part of a task's name -> the command that scores its models.
+SCORERS = {
+    "translation": "diverse-mha evaluate",
+    "language_modeling": "diverse-mha evaluate-lm",
+    "sentence_classification": "diverse-mha evaluate-classifier",
+}
 _BOTH_SIDES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
 
 
 def load_checkpoint(path: str | Path, *, mmap: bool = False) -> dict:
     """Return a fairseq checkpoint on the CPU; with ``mmap``, tensors are read only when used."""
     path = Path(path)
-    if not path.is_file():
-        raise UserError(f"{path}: no such checkpoint; check the folder and the name")
+    check_checkpoint(path)
     mmap = mmap and zipfile.is_zipfile(path)  # files of torch 1.5 or older cannot be mapped
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
@@ -127,16 +128,28 @@ def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
     task = settings(state)
     if wanted not in str(task.get("_name")):
         raise UserError(
-            f"{checkpoint}: trained on the task {task.get('_name')}, not {wanted}; {SCORERS}"
+            f"{checkpoint}: trained on the task {task.get('_name')}, not {wanted}; use "
+            f"{_scorer(task)}"
         )
     return task
+
+
+def _scorer(task: dict) -> str:
+    """Return the command that scores the models of a task; all commands if the task is another."""
+    found = (command for part, command in SCORERS.items() if part in str(task.get("_name")))
+    return next(found, ", ".join(SCORERS.values()))
 
 
 def check_translates(checkpoint: str) -> None:
     """Raise an error unless a checkpoint is a translation model with options."""
     state = load_checkpoint(checkpoint, mmap=True)
     if not _BOTH_SIDES <= state["model"].keys():
-        raise UserError(f"{checkpoint}: is not a translation model; {SCORERS}")
+        task = settings(state)
+        trained = f"trained on the task {task.get('_name')}"
+        raise UserError(
+            f"{checkpoint}: is not a translation model ({trained}); give one, or use "
+            f"{_scorer(task)}"
+        )
     if state.get("cfg") is None and state.get("args") is None:
         raise UserError(f"{checkpoint}: has no options; give a checkpoint written by fairseq-train")
 
@@ -220,8 +233,7 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
         data: folder of binarised data (fairseq-preprocess).
         cpu: do not use a GPU.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: no such checkpoint; give the .pt file that training wrote")
+    check_checkpoint(path)
     if not (Path(data) / "input0").is_dir():  # the classification task checks its data itself
         check_data_folder(data)
     diverse_mha.register()

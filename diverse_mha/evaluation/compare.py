@@ -3,7 +3,8 @@
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -91,9 +92,10 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"--{name} {getattr(args, name)}: needs --reference; give both")
     groups = _groups(args)
     option, read = ("--system", _reader(args)) if args.scores is None else ("--scores", read_scores)
-    systems = [
-        System(name, tuple(map(read, paths))) for name, paths in _named(groups, option).items()
-    ]
+    named = [_parse_system(group) for group in groups]
+    _check_present(args, chain.from_iterable(paths for _, paths in named))
+    _check_names(option, [name for name, _ in named])
+    systems = [System(name, tuple(map(read, paths))) for name, paths in named]
     notes = check_search(systems, allowed=args.despite_search)
     compared = compare_systems(systems)
     layout = lay_out(compared, f"Compared with {systems[0].name}", more=notes)
@@ -140,21 +142,34 @@ def _reader(args: argparse.Namespace) -> Callable[[Path], Scored]:
     return hypothesis_reader(args.reference, args.source, args.tokenize or "13a")
 
 
-def _named(groups: Sequence[Sequence[str]], option: str) -> dict[str, list[Path]]:
-    """Return system -> runs from arguments such as ``NAME=RUN RUN``.
+def _parse_system(arguments: Sequence[str]) -> tuple[str, list[Path]]:
+    """Return a system's name and runs from arguments such as ``NAME=RUN RUN``.
 
     The default name is that of the first run's folder, or of its file if the file's name has a
     seed. The seed and what follows it are left out.
     """
-    runs_by_name: dict[str, list[Path]] = {}
-    for arguments in groups:
-        name, separator, first = arguments[0].partition("=")
-        if not separator or os.path.exists(arguments[0]):
-            name, first = "", arguments[0]
-        path = Path(first)
-        folder = path if path.is_dir() or "seed" in path.name else path.parent
-        name = name or re.split(r"[._-]?seed", folder.name)[0] or str(path)
-        if name in runs_by_name:
+    name, separator, first = arguments[0].partition("=")
+    if not separator or os.path.exists(arguments[0]):
+        name, first = "", arguments[0]
+    path = Path(first)
+    folder = path if path.is_dir() or "seed" in path.name else path.parent
+    name = name or re.split(r"[._-]?seed", folder.name)[0] or str(path)
+    return name, [path, *map(Path, arguments[1:])]
+
+
+def _check_present(args: argparse.Namespace, paths: Iterable[Path]) -> None:
+    """Raise an error for a missing run or file."""
+    for path in paths:
+        if path.exists():
+            continue
+        if args.scores is not None or args.reference is not None:
+            option = "--system" if args.scores is None else "--scores"
+            raise UserError(f"{option} {path}: no such file; check the name")
+        raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
+
+
+def _check_names(option: str, names: Sequence[str]) -> None:
+    """Raise an error if two systems have one name."""
+    for name, count in Counter(names).items():
+        if count > 1:
             raise UserError(f"{option} {name}: the name is taken; give another as NAME=RUN")
-        runs_by_name[name] = [path, *map(Path, arguments[1:])]
-    return runs_by_name

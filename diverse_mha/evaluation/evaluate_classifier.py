@@ -117,6 +117,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Evaluate the splits; return the exit code."""
     args = build_parser().parse_args(words)
     checkpoint, _ = open_folders(args.checkpoint, ())
+    check_task(checkpoint, load_checkpoint(checkpoint, mmap=True), "sentence_classification")
     data = Path(args.data)
     check_data_exists(data)
     if not (data / "label").is_dir():
@@ -124,7 +125,6 @@ def main(words: Sequence[str] | None = None) -> int:
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     hide_log()
-    check_task(checkpoint, load_checkpoint(checkpoint, mmap=True), "sentence_classification")
     loaded = load(checkpoint, args.data, cpu=args.cpu)
     model, task = loaded.model, loaded.task
     asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}

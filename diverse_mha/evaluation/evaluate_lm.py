@@ -167,9 +167,9 @@ def main(words: Sequence[str]) -> int:
     """Score the split; return the exit code."""
     args, inputs = parse_with_fairseqs(build_parser(), words, _REFUSED)
     checkpoint, data = inputs.checkpoint, Path(args.data)
-    tokens = count_tokens(data, args.subset)
     state = load_checkpoint(checkpoint, mmap=True)
     trained = check_task(checkpoint, state, "language_modeling")
+    tokens = count_tokens(data, args.subset)
     block = trained.get("tokens_per_sample") or 1024  # fairseq's default
     if args.context_window >= block:
         raise UserError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import diverse_mha
 from diverse_mha.common.errors import UserError, add_cpu, add_number
-from diverse_mha.common.files import check_data_folder
+from diverse_mha.common.files import check_checkpoint, check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import counted, hide_log, terminal_bar
 from diverse_mha.common.ranges import between
@@ -90,6 +90,8 @@ class Translator:
 
     def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
         hide_log()
+        for path in checkpoint.split(os.pathsep):
+            check_checkpoint(path)
         check_data_folder(str(data))
         preparation(Path(data))  # refuse a damaged corpus.json before the engine prints its note
         self._options = options

@@ -33,7 +33,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from diverse_mha.common.errors import UserError, describe_os_error
-from diverse_mha.common.files import atomic_file
+from diverse_mha.common.files import atomic_file, folder_error
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.checkpoint_options import check_options, evaluate_option
 from diverse_mha.fairseq_fixes.patch import patch
@@ -228,6 +228,8 @@ def plain_classes() -> list:
 
 def checkpoint_error(path: str, error: Exception) -> UserError:
     """Return the one-line error for one of ``LOADING_ERRORS``."""
+    if os.path.isdir(path):
+        return folder_error(path)
     if isinstance(error, OSError) and error.filename is not None:
         return UserError(f"checkpoint {describe_os_error(error)}")
     kind, first = type(error).__name__, str(error).partition("\n")[0]

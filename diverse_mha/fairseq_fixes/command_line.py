@@ -1,15 +1,15 @@
 """One-line errors where fairseq-fixed 0.12.3.1 prints a traceback or its usage.
 
-Cases: an option of another criterion or architecture; fairseq-validate without ``--task``; a
-language model with a translation task; ``--replace-unk`` and ``--print-alignment soft``; ``--fp16``
-without a GPU (after making the save folder); ``--use-plasma-view`` without Plasma; a folder named
-``a${b}``; Ctrl-C.
+Cases: an option of another criterion or architecture; a training without ``--arch``,
+``--optimizer`` or batch size; fairseq-validate without ``--task``; a language model with a
+translation task; ``--replace-unk`` and ``--print-alignment soft``; ``--fp16`` without a GPU (after
+making the save folder); ``--use-plasma-view`` without Plasma; a folder named ``a${b}``; Ctrl-C.
 """
 
 import difflib
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -94,11 +94,55 @@ def _value(arguments: Sequence[str], option: str) -> str | None:
     return value
 
 
+#: Group of the configuration whose name a training needs -> an example.
+_NEEDED = {
+    "model": "transformer_disagree_small",
+    "task": "exact_translation",
+    "criterion": "label_smoothed_cross_entropy_with_diversity",
+    "optimizer": "adam",
+}
+
+
+@patch(options, "parse_args_and_arch")
+def require_architecture(parse, *args, **kwargs):
+    """Raise an error for a training without ``--arch``."""
+    try:
+        return parse(*args, **kwargs)
+    except RuntimeError as error:
+        if str(error):  # only the error for a missing --arch has no text
+            raise
+        raise _missing("model") from None
+
+
+@patch(utils, "call_main")
+def require_settings(call, cfg, main, **kwargs):
+    """Raise an error for a training without model, task, criterion, optimizer or batch size."""
+    if _trains(call, main):
+        for group in _NEEDED:
+            if getattr(cfg.get(group), "_name", None) is None:
+                raise _missing(group)
+        if cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None:
+            raise UserError(
+                "--max-tokens or --batch-size is missing; give one, such as --max-tokens 4000"
+            )
+    return call(cfg, main, **kwargs)
+
+
+def _missing(group: str) -> UserError:
+    option = "--arch" if group == "model" else flag(group)
+    listed = " ('diverse-mha options' lists all)" if group != "optimizer" else ""
+    return UserError(f"{option} is missing; give one, such as {_NEEDED[group]}{listed}")
+
+
+def _trains(call: Callable, main: Callable) -> bool:
+    """Return True if ``main`` is fairseq-train's."""
+    return Path(getattr(main, "__code__", call.__code__).co_filename).name == "train.py"
+
+
 @patch(utils, "call_main")
 def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
     """Raise an error for ``--fp16`` without a GPU before training starts."""
-    trains = Path(getattr(main, "__code__", call.__code__).co_filename).name == "train.py"
-    if trains and (cfg.common.cpu or not torch.cuda.is_available()):
+    if _trains(call, main) and (cfg.common.cpu or not torch.cuda.is_available()):
         common = cfg.common
         # fairseq's flat parameters need CUDA; its other two implementations of fp16 do not.
         if common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads):

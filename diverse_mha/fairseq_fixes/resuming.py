@@ -18,6 +18,7 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.file_io import PathManager
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import folder_error
 from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
@@ -130,6 +131,8 @@ def check_start(
         if exists(os.path.join(save_dir, path)):
             cure = f"give {os.path.join(save_dir, given)}"
         raise UserError(f"{option} {path}: no such checkpoint; {cure}")
+    if os.path.isdir(path):  # fairseq would train from scratch
+        raise folder_error(path, option)
     return option, path
 
 

@@ -74,7 +74,7 @@ def check_choices(config: str | Path, choices: Choices) -> None:
         names = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")})
         if choice and folders and str(choice) not in names:
             names = difflib.get_close_matches(str(choice), names, 3) or names
-            raise UserError(f"{group}={choice}: no such file; {group}/ has {', '.join(names)}")
+            raise UserError(f"{group}={choice}: no such file; choose from {', '.join(names)}")
 
 
 def parse_overrides(words: Sequence[str]) -> tuple[dict[str, str], dict[str, object]]:

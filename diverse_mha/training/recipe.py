@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 import diverse_mha
@@ -19,14 +19,14 @@ from diverse_mha.training import batch, compose, precision, train
 from diverse_mha.training.fairseq_train import first_process_reports
 from diverse_mha.training.terminal import quiet_console
 
-CURE = "correct it in the recipe or on the command line; configs/ and docs/options.md list the keys"
+LISTED = "configs/ and docs/options.md list the keys"
+CURE = f"correct it in the recipe or on the command line; {LISTED}"
+FEW = 30  # names that a message lists
 _LEFT_OUT = re.compile(r"(full_key|\w+_type)\b|Set the|To append")
 
 
 def explain(job: train.Request, error: BaseException) -> UserError:
     """Return an error of Hydra or OmegaConf, with its causes, as an error of one line."""
-    from diverse_mha.fairseq_fixes.command_line import having
-
     messages: list[str] = []
     while error is not None:
         # Hydra lists its search path at the end.
@@ -38,26 +38,42 @@ def explain(job: train.Request, error: BaseException) -> UserError:
             lines.insert(0, key[1])
         messages += [line for line in lines if line not in messages]
         error = error.__cause__
-    cure = CURE
-    if owner := re.search(r"Key '(\w+)' not in", " ".join(messages)):
-        for group, choice in {"criterion": "--criterion", "model": "--arch"}.items():
-            chosen = str(job.setting(group, "_name"))
-            if names := having(owner[1], choice, chosen):
-                key = f"{group}._name={' or '.join(names)}"
-                if chosen in names:  # the key is in the wrong group
-                    key = f"{group}.{owner[1]}"
-                return UserError(f"{job.config}: {messages[0]}; give {key}, or leave the key out")
-    path = re.search(r"override '\+*([\w.]+)'", " ".join(messages))
-    group, _, key = (path[1] if path else "").partition(".")
+    joined = " ".join(messages)
+    group, key = _key_in(job, joined)
+    given = (word for word in job.arguments if _name_in(word) in (group, f"{group}.{key}"))
+    culprit = next(given, job.config)
+    if "not in 'FairseqConfig'" in joined and group not in (groups := _groups(job)):
+        cure = _similar(group, groups) or _all(groups)
+        return UserError(f"{culprit}: there is no group {group}; {cure}")
     known = _keys(schemas(job).get(group))
     if key and known and key not in known and "." not in key:
-        return UserError(f"{job.config}: {group} has no {key}; {_nearest(key, known)}")
+        return UserError(f"{culprit}: {group} has no {key}; {_cure(job, group, key)}")
+    cure = CURE
     if any("not in struct" in line for line in messages):
         cure += "; write +KEY=VALUE for a key that the recipe lacks"
     return UserError(f"{job.config}: {', '.join(messages)}; {cure}")
 
 
-def names_of_groups() -> dict[str, Iterable[str]]:
+def _key_in(job: train.Request, message: str) -> tuple[str, str]:
+    """Return group and key that a message of Hydra or OmegaConf names; empty: none."""
+    if path := re.search(r"override '\+*([\w.]+)'", message):
+        group, _, key = path[1].partition(".")
+        return group, key
+    if owner := re.search(r"Key '(\w+)' not in '(\w+)'", message):
+        groups = [group for group, kind in schemas(job).items() if kind.__name__ == owner[2]]
+        if groups:
+            return groups[0], owner[1]
+        if owner[2] == "FairseqConfig":
+            return owner[1], ""
+    return "", ""
+
+
+def _name_in(word: str) -> str:
+    """Return the group or key of an override."""
+    return re.split("[@=]", word.lstrip("+~"))[0]
+
+
+def names_of_groups() -> dict[str, Collection[str]]:
     """Return the registered names of each group: models, tasks, criterions and so on."""
     from fairseq import models, registry, tasks
 
@@ -91,9 +107,35 @@ def _keys(kind: type | None) -> list[str]:
     return [f.name for f in dataclasses.fields(kind)] if kind else []
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=3) or sorted(known)[:8]
-    return f"the nearest are {', '.join(close)}"
+def _nearest(name: str, known: Collection[str]) -> str:
+    """Return the cure for the unknown name of a model, task or the like."""
+    few = len(known) <= FEW
+    return _similar(name, known) or (_all(known) if few else "'diverse-mha options' lists names")
+
+
+def _all(known: Collection[str]) -> str:
+    return f"choose from {', '.join(sorted(known))}"
+
+
+def _cure(job: train.Request, group: str, key: str) -> str:
+    """Return the cure for a key that a group lacks: where it is, what has it, or similar keys."""
+    from diverse_mha.fairseq_fixes.command_line import having
+
+    places = keys_of_options(job)
+    if key in places:
+        return f"it is {places[key]}"
+    for owner, choice in {"criterion": "--criterion", "model": "--arch"}.items():
+        if names := having(key, choice, str(job.setting(owner, "_name"))):
+            return f"give {owner}._name={' or '.join(names)}, or leave the key out"
+    elsewhere = {name: place for name, place in places.items() if not place.endswith("._name")}
+    near = _similar(key, _keys(schemas(job)[group])) or _similar(key, elsewhere, elsewhere.get)
+    return near or LISTED
+
+
+def _similar(name: str, known: Iterable[str], shown: Callable[[str], str] = str) -> str:
+    """Return the cure with up to three similar names as ``shown``, or an empty string."""
+    close = [shown(one) for one in difflib.get_close_matches(name, known, n=3)]
+    return f"the nearest {'are' if close[1:] else 'is'} {', '.join(close)}" if close else ""
 
 
 def keys_of_options(job: train.Request) -> dict[str, str]:
@@ -141,7 +183,7 @@ def _train(job: train.Request) -> None:
             hydra_train.cli_main()
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(job, error) from None
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, AssertionError):
         if unknown := unknown_name(job):
             raise UserError(f"{job.config}: {unknown}") from None
         raise  # a bug, not a user error
@@ -181,29 +223,43 @@ def check_settings(job: train.Request) -> None:
     Hydra accepts ``+GROUP=NAME`` and ``++GROUP.KEY=VALUE``, but nothing reads them. It refuses the
     others, but only when it trains.
     """
-    # Hydra searches the recipe's folder, and the search path that scripts/train.sh adds.
-    paths = [word for word in job.arguments if word.startswith("hydra.searchpath=")]
-    if any(str(CONFIGS) not in word for word in paths):
+    if any(str(CONFIGS) not in word for word in _search_paths(job)):
         return  # the user's own search path may define other groups
-    kinds = schemas(job)
-    places = [job.config.parent, *([CONFIGS] if paths else [])]
-    files = {path.name for place in places for path in place.glob("*/")}
-    names = names_of_groups()
-    groups = {"hydra", *names, *kinds, *files, *pipeline.GROUPS}
+    names, kinds, folders, groups = names_of_groups(), schemas(job), _folders(job), _groups(job)
     for word in job.arguments:
-        name, _, value = word.lstrip("+~").partition("=")
-        group, _, key = name.partition("@")[0].partition(".")
+        group, _, key = _name_in(word).partition(".")
+        value = word.partition("=")[2]
         if group.split("/")[0] not in groups:
-            near = difflib.get_close_matches(group, groups, 1)
-            cure = f"write {near[0]}" if near else f"choose from {', '.join(sorted(groups))}"
+            cure = _similar(group, groups) or _all(groups)
             raise UserError(f"{word}: there is no group {group}; {cure}")
-        if not key and group in names.keys() - files and value not in ("null", *names[group]):
+        if not key and group in names.keys() - folders and value not in ("null", *names[group]):
             raise UserError(f"{word}: there is no {value!r}; {_nearest(value, names[group])}")
-        if not key and group in files - compose.groups_of(job.config).keys() and word[0] != "+":
+        lacking = folders - names.keys() - compose.groups_of(job.config).keys()
+        if not key and group in lacking and not word.startswith("+"):
             raise UserError(f"{word}: {job.config.stem} has no group {group}; +{word} adds it")
         known = _keys(kinds.get(group))
         if key and "." not in key and known and key not in known:
-            raise UserError(f"{word}: {group} has no {key}; {_nearest(key, known)}")
+            raise UserError(f"{word}: {group} has no {key}; {_cure(job, group, key)}")
+
+
+def _groups(job: train.Request) -> set[str]:
+    """Return the groups of fairseq, of Hydra, of evaluation, and of folders of recipes."""
+    return {"hydra", *names_of_groups(), *schemas(job), *pipeline.GROUPS, *_folders(job)}
+
+
+def _folders(job: train.Request) -> set[str]:
+    """Return the groups that are folders: beside the recipe, and those of ``configs/``."""
+    depths = ("*/*.yaml", "*/*/*.yaml")  # method/coda.yaml, or a group in a group
+    return {
+        file.relative_to(place).parts[0]
+        for place in (job.config.parent, CONFIGS)
+        for depth in depths
+        for file in place.glob(depth)
+    }
+
+
+def _search_paths(job: train.Request) -> list[str]:
+    return [word for word in job.arguments if word.startswith("hydra.searchpath=")]
 
 
 def check_model(job: train.Request) -> None:

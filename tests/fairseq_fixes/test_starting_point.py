@@ -27,6 +27,8 @@ CASES = {
     "continue": ({"continue_once": "other/a.pt", "finetune_from_model": "b.pt"}, None),
     "continue-nowhere": ({"continue_once": "b.pt"}, "--continue-once b.pt: no such checkpoint"),
     "continue-under-way": ({"continue_once": "b.pt", "last": True}, None),
+    "a-folder": ({"restore_file": "other"}, "^--restore-file other: is a folder; .* such as a.pt$"),
+    "finetune-a-folder": ({"finetune_from_model": "run"}, "--finetune-from-model run: is a folder"),
     "last-of-a-part": ({"suffix": "-shard0"}, None),
     "a-part": ({"restore_file": "other/a.pt", "suffix": "-shard0"}, "other/a-shard0.pt: no such"),
     "a-part-in-run": ({"restore_file": "c.pt", "suffix": "-b"}, "c-b.pt: .*; give run/c.pt$"),

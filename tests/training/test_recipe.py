@@ -81,11 +81,11 @@ def test_an_unknown_criterion_given_as_a_string_is_reported():
 def test_an_unknown_method_is_reported_with_the_nearest_or_all(monkeypatch):
     arguments = ["--config-dir", str(CONFIGS), "--config-name", "demo", "method=hsci"]
     monkeypatch.setattr(sys, "argv", ["recipe", *arguments])
-    with pytest.raises(UserError, match="^method=hsci: no such file; method/ has hsic$"):
+    with pytest.raises(UserError, match="^method=hsci: no such file; choose from hsic$"):
         recipe.main()
     monkeypatch.setattr(sys, "argv", ["recipe", *arguments[:-1], "method=xyz"])
     methods = ", ".join(sorted(path.stem for path in (CONFIGS / "method").glob("*.yaml")))
-    with pytest.raises(UserError, match=f"^method=xyz: no such file; method/ has {methods}$"):
+    with pytest.raises(UserError, match=f"^method=xyz: no such file; choose from {methods}$"):
         recipe.main()
     # A search path of the user's own may have other files; Hydra then finds them or refuses.
     monkeypatch.setattr(sys, "argv", ["recipe", *arguments, "hydra.searchpath=[file:///tmp]"])

@@ -11,7 +11,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import ROOT
+from diverse_mha.common.files import CONFIGS, ROOT
 from diverse_mha.common.processes import Interrupted, stoppable
 from diverse_mha.training import train
 
@@ -296,6 +296,13 @@ def test_a_recipe_for_a_gpu_is_shown_without_one(capsys, monkeypatch):
     assert "#   common.fp16=true: needs a GPU" in capsys.readouterr().out
     with pytest.raises(UserError, match="model.dropuot=0.2: model has no dropuot; the nearest"):
         train.main(["--config", "wmt14_en_de", "--dry-run", "model.dropuot=0.2"])
+
+
+def test_a_recipe_copied_elsewhere_has_the_groups_of_configs(capsys, tmp_path):
+    copy = tmp_path / "mine.yaml"
+    copy.write_text((CONFIGS / "demo.yaml").read_text())
+    assert train.main(["--config", str(copy), "method=hsic", "+size=base", "--dry-run"]) == 0
+    assert "hsic_weight: 1.0e-07" in capsys.readouterr().out
 
 
 def test_only_a_recipe_has_a_dry_run():

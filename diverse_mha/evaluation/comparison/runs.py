@@ -49,8 +49,6 @@ class Scored:
 
 def read_run(path: Path) -> Scored:
     """Read a run: a folder with a result, or the result's JSON file."""
-    if not path.is_dir() and not path.is_file():
-        raise UserError(f"{path}: no such run; name a folder, or the file of an evaluation")
     file = _newest_result(path) if path.is_dir() else path
     content = _content(file)
     if content is None:

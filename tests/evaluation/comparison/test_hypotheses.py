@@ -86,6 +86,8 @@ def test_systems_with_very_low_scores_are_not_tested_for_significance(texts, cap
         ("--reference ref --source short --system a=ref --system b=x", "--source short: has 2 li"),
         ("--reference ref --source src --system a=base.seed1 --system b=src", "is the source text"),
         ("--reference ref --system a=base.seed1 --system b=gone", "gone: no such file"),
+        ("--reference ref --system no/a --system no/b", "^--system no/a: no such file"),
+        ("--scores no/a --scores no/b", "^--scores no/a: no such file; check the name"),
         ("--reference gone --system a=base.seed1 --system b=ref", "--reference gone: no such file"),
         ("--source src --system a=ref --system b=ref", "--source src: needs --reference"),
         ("--tokenize zh --system a=ref --system b=ref", "--tokenize zh: needs --reference"),

@@ -161,6 +161,8 @@ def refused(folder, words, message):
     [
         ("--system GOOD", "--baseline is missing"),
         ("--baseline BASE --system BASE", "name is taken"),
+        ("--baseline gone/x --system gone/y", "^gone/x: no such run; name a folder"),
+        ("--baseline BASE --system x=GOOD gone", "^gone: no such run"),
         ("--baseline BASE --system x=BASE", "is in base and in x; name it once"),
         ("--baseline BASE BASE --system GOOD", "is twice in base; name it once"),
     ],
