@@ -66,8 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--head",
         metavar="LAYER.HEAD",
         help="use this head, such as 2.4 (layer 2, head 4); 2.average: the mean over the heads of "
-        "layer 2; 2.4.next: the weights of the decoder step that reads the target word (default: "
-        "the lowest AER on --gold, or without --gold the highest consistency)",
+        "layer 2; 2.4.next: the weights of the decoder step that reads the target word; auto: the "
+        "highest consistency on valid (default: the lowest AER on --gold, or without "
+        "--gold the highest consistency)",
     )
     head.add_argument(
         "--report", action="store_true", help="print a table of all heads, not the alignments"

@@ -20,6 +20,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | diverse beams | fails with an IndexError for ``--diverse-beam-groups`` |
 | ``command_line`` | unknown options | prints a hundred lines of usage, "unrecognized arguments" |
 | | missing options | prints a traceback without ``--arch``, ``--optimizer`` or batch size |
+| | new save folder | leaves it if the training is refused |
 | | tasks, Ctrl-C | prints tracebacks for fairseq-validate without ``--task``, and for Ctrl-C |
 | | alignment options | fails with ``--replace-unk`` and ``--print-alignment soft`` |
 | | ``--fp16`` on a CPU | creates the save folder, then prints a traceback of torch |

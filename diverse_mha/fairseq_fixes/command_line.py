@@ -3,13 +3,15 @@
 Cases: an option of another criterion or architecture; a training without ``--arch``,
 ``--optimizer`` or batch size; fairseq-validate without ``--task``; a language model with a
 translation task; ``--replace-unk`` and ``--print-alignment soft``; ``--fp16`` without a GPU (after
-making the save folder); ``--use-plasma-view`` without Plasma; a folder named ``a${b}``; Ctrl-C.
+making the save folder); ``--use-plasma-view`` without Plasma; a folder named ``a${b}``; Ctrl-C. A
+training that is refused leaves no new save folder.
 """
 
 import difflib
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
 
 from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, report_uncaught
+from diverse_mha.common.new_folder import removed_if_refused
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.patch import patch
 
@@ -112,6 +115,16 @@ def require_architecture(parse, *args, **kwargs):
         if str(error):  # only the error for a missing --arch has no text
             raise
         raise _missing("model") from None
+
+
+@patch(utils, "call_main")
+def leave_no_folder_if_refused(call, cfg, main, **kwargs):
+    """Remove the save folder that fairseq makes before it checks the options."""
+    first = _trains(call, main) and cfg.distributed_training.distributed_rank == 0
+    # status.json marks a training that has begun, and --no-save writes none.
+    removes = first and not cfg.checkpoint.no_save
+    with removed_if_refused(cfg.checkpoint.save_dir) if removes else nullcontext():
+        return call(cfg, main, **kwargs)
 
 
 @patch(utils, "call_main")

@@ -7,16 +7,19 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import diverse_mha
 from diverse_mha.common.errors import UserError, run_cli, user_error_in
 from diverse_mha.common.files import CONFIGS, USER_DIR
+from diverse_mha.common.new_folder import removed_if_refused
 from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.evaluation import pipeline
 from diverse_mha.training import batch, compose, precision, train
 from diverse_mha.training.fairseq_train import first_process_reports
+from diverse_mha.training.log import TRAIN_LOG
 from diverse_mha.training.terminal import quiet_console
 
 LISTED = "configs/ and docs/options.md list the keys"
@@ -153,13 +156,28 @@ def main() -> None:
     """Run fairseq-hydra-train with the arguments of the command line."""
     job = job_of(sys.argv[1:])
     try:
-        with first_process_reports():
+        with first_process_reports(), _new_folder(job):
             _train(job)
     except Exception as error:
         refused = user_error_in(error)
         if refused is None:
             raise
         raise UserError(as_keys(str(refused), keys_of_options(job))) from None
+
+
+def _new_folder(job: train.Request) -> AbstractContextManager:
+    """Return a context manager that removes the run's folder if the training is refused.
+
+    The log makes the folder before the recipe is checked. With several processes, only the first
+    removes it.
+    """
+    rank = job.setting("distributed_training", "distributed_rank")
+    folder = str(job.setting("checkpoint", "save_dir") or "checkpoints")
+    folder = folder.replace("${hydra:runtime.cwd}", os.getcwd())
+    # status.json marks a training that has begun, and no_save writes none.
+    if rank not in (None, "0") or "${" in folder or job.flag("checkpoint", "no_save"):
+        return nullcontext()
+    return removed_if_refused(folder, (TRAIN_LOG,))
 
 
 def _train(job: train.Request) -> None:

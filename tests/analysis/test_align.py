@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from diverse_mha.attention import HeadStates
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import ROOT
 from diverse_mha.corpora.subwords import POST_PROCESS
 from diverse_mha.corpora.text import write_lines
 from diverse_mha.evaluation import aligner as module
@@ -29,6 +30,15 @@ from diverse_mha.measures.alignment import (
     word_places,
 )
 from tests.corpora.test_own import NOTE
+
+
+def test_head_auto_is_documented(capsys):
+    with pytest.raises(SystemExit):
+        run(["align", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "auto: the highest consistency on valid" in text
+    page = (ROOT / "docs/align.md").read_text()
+    assert "| `auto` |" in page.partition("which `--head` also takes")[2].partition("##")[0]
 
 
 def test_subword_alignments_are_merged_to_words():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.common.files import ROOT
+from diverse_mha.common.files import CONFIGS, ROOT
 from tests.bad_input.harness import Row, check
 
 pytestmark = pytest.mark.integration
@@ -51,6 +51,8 @@ OPTIONS = [
     Row("hsic-weight", train("--hsic-weight -1"), "--hsic-weight -1", "0 or a positive"),
     Row("pruned-heads", train("--pruned-heads 1.1"), "--pruned-heads 1.1", "choose from encoder"),
     Row("heads", train("--encoder-attention-heads 3"), "3", "divi"),
+    Row("new-folder", train("--encoder-attention-heads 3 --save-dir fresh/run").replace(
+        "--no-save ", ""), "--encoder-attention-heads 3", "give a divisor"),
     Row("data-dictionary", train(data="baddict"), "baddict/dict", "fairseq-preprocess"),
     Row("data-cut-text", train(data="cutbin"), "cutbin/", "fairseq-preprocess"),
     Row("data-split", train("--valid-subset dev"), "'dev'", "it has "),
@@ -78,7 +80,17 @@ OPTIONS = [
 ]  # fmt: skip
 
 RECIPE = "recipe --config-dir . --config-name {} common.cpu=true "
+#: A recipe of ours, which logs to a file in the run's folder.
+LOGGED = (
+    f"recipe --config-dir {CONFIGS} --config-name demo common.cpu=true task.data=bin "
+    f"common.user_dir={ROOT}/diverse_mha task.source_lang=src task.target_lang=tgt "
+    "checkpoint.save_dir=fresh/run "
+)
 RECIPES = [
+    Row("new-folder-with-log", LOGGED + "criterion.disagreement=outputs",
+        "criterion.disagreement outputs", "choose from"),
+    Row("new-folder-no-start", LOGGED + "++checkpoint.finetune_from_model=no.pt",
+        "checkpoint.finetune_from_model no.pt", "check the name"),
     Row("key", RECIPE.format("key"), "key.yaml: model has no dropuot", "nearest are dropout"),
     Row("key-given", RECIPE.format("good") + "model.dropuot=1", "model.dropuot=1: model has no",
         "nearest are dropout"),
