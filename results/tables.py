@@ -214,6 +214,7 @@ TABLES = {
     "heads-gain": ("gain by heads", trends.OF_HEAD_COUNTS, trends.gains),
     "held-cka": ("held | weight", trends.OF_HELD, trends.held),
     "held-cka-fit": ("parabola of", trends.OF_HELD, trends.parabolas),
+    "output-weight": ("row by weight", trends.OF_OUTPUT_WEIGHT, trends.by_output_weight),
     "drophead-forms": ("Drophead's form", trends.OF_DROPHEAD_FORMS, trends.drophead_forms),
     "ptb": ("row, Penn Treebank", runs_of("ptb"), language_models),
     "ptb-dropout": ("row by dropout", trends.OF_DROPOUT, trends.by_dropout),
