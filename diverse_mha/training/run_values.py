@@ -68,9 +68,9 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
     pipeline = read_pipeline(job.recipe, job.config)
     _check_average(job, pipeline)
     if check:
-        from diverse_mha.training import precision, recipe
+        from diverse_mha.training import checks, precision
 
-        recipe.check(job)
+        checks.check(job)
         if not options.print:
             precision.choose(job)
     data = _place(job, "task", "data")

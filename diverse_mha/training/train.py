@@ -227,8 +227,8 @@ def main(words: Sequence[str]) -> int:
         return 0 if words else 2
     job = parse(words)
     if job.dry:
+        from diverse_mha.training.checks import check
         from diverse_mha.training.plan import describe
-        from diverse_mha.training.recipe import check
 
         check(job)
         if {"-h", "--help"} & set(words):

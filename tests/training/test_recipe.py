@@ -11,7 +11,7 @@ from torch.multiprocessing import ProcessRaisedException
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 from diverse_mha.common.options import as_keys
-from diverse_mha.training import precision, recipe, train
+from diverse_mha.training import checks, precision, recipe, train
 from diverse_mha.training.compose import compose, lookup, parse_overrides
 
 
@@ -69,12 +69,12 @@ def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
 )
 def test_errors_in_a_recipe_mention_config_keys_instead_of_options(option, key):
     arguments = ["--config-dir", str(CONFIGS), "--config-name", "demo"]
-    assert as_keys(option, recipe.keys_of_options(recipe.job_of(arguments))) == key
+    assert as_keys(option, checks.keys_of_options(recipe.job_of(arguments))) == key
 
 
 def test_an_unknown_criterion_given_as_a_string_is_reported():
     job = train.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
-    note = recipe.unknown_name(job)
+    note = checks.unknown_name(job)
     assert note.startswith("criterion._name: there is no 'cross_entropyy'; the nearest are cross_e")
 
 
@@ -98,9 +98,9 @@ def test_our_options_are_refused_for_a_model_of_fairseq(word):
     job = train.parse(["--config", "multi30k_small", "model._name=transformer", word])
     message = r"model\.logits=\w+: transformer has no such option; give model\._name=transformer_"
     with pytest.raises(UserError, match=message):
-        recipe.check_model(job)
-    recipe.check_model(train.parse(["--config", "multi30k_small", word]))
-    recipe.check_model(train.parse(["--config", "multi30k_small", "model._name=transformer"]))
+        checks.check_model(job)
+    checks.check_model(train.parse(["--config", "multi30k_small", word]))
+    checks.check_model(train.parse(["--config", "multi30k_small", "model._name=transformer"]))
 
 
 def test_a_group_overrides_the_recipe_and_an_override_overrides_both(tmp_path):
