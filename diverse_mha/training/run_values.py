@@ -105,6 +105,8 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
 def _check_average(job: Request, pipeline: Pipeline) -> None:
     """Raise an error if the training would not keep the checkpoints that are to be averaged."""
     count = pipeline.average
+    if not count:
+        return
 
     def number(key: str) -> int:
         return int(job.setting("checkpoint", key) or 0)
@@ -116,7 +118,7 @@ def _check_average(job: Request, pipeline: Pipeline) -> None:
         saves, keeps = not job.flag("checkpoint", "no_epoch_checkpoints"), "keep_last_epochs"
         cure = f"++checkpoint.no_epoch_checkpoints=false ++checkpoint.{keeps}={count}"
     kept = number(keeps)  # fairseq keeps all if it is not positive
-    if count and not (saves and (kept <= 0 or kept >= count)):
+    if not (saves and (kept <= 0 or kept >= count)):
         raise UserError(
             f"scoring.average={count}: the training would not keep {count} checkpoints; add {cure}"
         )
