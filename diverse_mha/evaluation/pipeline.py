@@ -59,27 +59,13 @@ def read_pipeline(
         defaults: fairseq's defaults of the group ``generation``; options with these values are
             left out.
     """
-    task = str((settings.get("task") or {}).get("_name"))
-    kind = next((kind for part, kind in _KINDS.items() if part in task), None)
+    kind = _kind(settings)
     if kind is None:
+        task = _task(settings)
         raise UserError(f"{name}: no evaluation for task {task}; evaluate with fairseq's commands")
-    scoring = dict(settings.get("scoring") or {})
-    if "_name" in scoring:  # fairseq's own group ``scoring``, the options of its scorers
-        scoring = {}
-    for key in sorted(scoring.keys() - {*_KEYS}):
-        raise UserError(f"{name}: scoring has no key {key!r}; choose from {', '.join(_KEYS)}")
-    average, by = scoring.get("average") or 0, scoring.get("average_by") or "update"
+    check_scoring(settings, name)
+    scoring = _scoring(settings)
     score = scoring.get("score") or SCORES[kind][0]
-    for key, value, known in (
-        ("score", score, SCORES[kind]),
-        ("average_by", by, ("update", "epoch")),
-    ):
-        if value not in known:
-            raise UserError(f"{name}: scoring.{key}={value}; choose from {', '.join(known)}")
-    if not isinstance(average, int) or average < 0:
-        raise UserError(
-            f"{name}: scoring.average={average}; give a whole number, or 0 for the best checkpoint"
-        )
     search = dict(settings.get("generation") or {})
     words: list[str] = []
     if kind == "translation":
@@ -91,13 +77,45 @@ def read_pipeline(
     return Pipeline(
         kind=kind,
         prepare=tuple(shlex.split(scoring.get("prepare") or "")),
-        average=average,
-        average_by=by,
+        average=scoring.get("average") or Pipeline.average,
+        average_by=scoring.get("average_by") or Pipeline.average_by,
         score=score,
         beam=search.get("beam", Pipeline.beam),
         lenpen=float(search.get("lenpen", Pipeline.lenpen)),
         evaluate=tuple(words),
     )
+
+
+def check_scoring(settings: Mapping[str, object], name: object = "recipe") -> None:
+    """Raise an error if the group ``scoring`` has an unknown key or a value that no step takes."""
+    scoring, kind = _scoring(settings), _kind(settings)
+    for key in sorted(scoring.keys() - {*_KEYS}):
+        raise UserError(f"{name}: scoring has no key {key!r}; choose from {', '.join(_KEYS)}")
+    for key, known in (("score", SCORES.get(kind, ())), ("average_by", ("update", "epoch"))):
+        value = scoring.get(key)
+        if value and known and value not in known:
+            raise UserError(f"{name}: scoring.{key}={value}; choose from {', '.join(known)}")
+    average = scoring.get("average") or 0
+    if not isinstance(average, int) or average < 0:
+        raise UserError(
+            f"{name}: scoring.average={average}; give a whole number, or 0 for the best checkpoint"
+        )
+
+
+def _scoring(settings: Mapping[str, object]) -> dict:
+    """Return the group ``scoring``; empty if it is fairseq's own, the options of its scorers."""
+    scoring = settings.get("scoring")
+    return dict(scoring) if isinstance(scoring, Mapping) and "_name" not in scoring else {}
+
+
+def _task(settings: Mapping[str, object]) -> str:
+    task = settings.get("task")
+    return str(task.get("_name") if isinstance(task, Mapping) else task)
+
+
+def _kind(settings: Mapping[str, object]) -> str | None:
+    task = _task(settings)
+    return next((kind for part, kind in _KINDS.items() if part in task), None)
 
 
 def _options(search: Mapping, defaults: Mapping) -> Iterator[str]:

@@ -23,6 +23,8 @@ class ExactResume(HalfPrecisionState):
 
     # What to do if a dictionary is missing, for the message.
     cure = "give its languages as --source-lang and --target-lang, or another folder"
+    # The same for a command that reads a checkpoint.
+    cure_of_checkpoint = "the checkpoint is a translation model; give pairs of its languages"
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
@@ -38,11 +40,11 @@ class ExactResume(HalfPrecisionState):
                     "a language in the recipe is a word such as no, which YAML reads as True or "
                     'False; quote it: "no"'
                 ) from error
-            # The languages come from the checkpoint's options if a checkpoint is loaded.
-            cure = "give data in the languages of the checkpoint"
+            # A command that reads a checkpoint has no such options.
+            cure = cls.cure_of_checkpoint if kwargs.get("from_checkpoint") else cls.cure
             raise UserError(
                 f"data folder {folder} holds no {Path(error.filename).name}, only {dictionaries}; "
-                f"{cure if kwargs.get('from_checkpoint') else cls.cure}"
+                f"{cure}"
             ) from error
         except Exception as error:
             if "Could not infer language pair" not in str(error):
@@ -96,6 +98,7 @@ class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
     """fairseq's ``language_modeling``; resumed and uninterrupted runs draw the same batches."""
 
     cure = "give a folder of text for a language model, or --task exact_translation"
+    cure_of_checkpoint = "the checkpoint is a language model; give a folder of text for one"
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):

@@ -22,7 +22,8 @@ FEW = 30  # names that a message lists
 def check(job: Request) -> None:
     """Raise an error for what a training would refuse: names, groups and keys that do not exist.
 
-    The user's plugin is imported first, because it adds names and keys.
+    Wrong settings of the evaluation are refused, too, though training does not read them. The
+    user's plugin is imported first, because it adds names and keys.
     """
     diverse_mha.register()
     plugin = str(job.setting("common", "user_dir") or "")
@@ -32,6 +33,7 @@ def check(job: Request) -> None:
     if unknown := unknown_name(job):
         raise UserError(f"{job.config}: {unknown}")
     check_settings(job)
+    pipeline.check_scoring(job.recipe, job.config)  # else a misspelling shows after the training
     check_model(job)
 
 

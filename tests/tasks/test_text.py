@@ -28,7 +28,7 @@ def test_missing_language_is_reported(tmp_path):
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config)
     # Commands that read a checkpoint have no such options.
-    message = "holds no dict.fr.txt, .*; give data in the languages of the checkpoint$"
+    message = "holds no dict.fr.txt, .*; the checkpoint is a translation model; .*languages$"
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY["exact_translation"].setup_task(config, from_checkpoint=True)
     config.source_lang = "False"  # fairseq-hydra-train reads ``no`` as False
@@ -56,6 +56,13 @@ def test_data_of_another_task_is_reported(name, there, message, tmp_path):
         (tmp_path / file).write_text("a 1\n")
     with pytest.raises(ValueError, match=message):
         TASK_REGISTRY[name].setup_task(TASK_DATACLASS_REGISTRY[name](data=f"{tmp_path}"))
+
+
+def test_translation_data_of_a_language_models_checkpoint_is_reported(tmp_path):
+    (tmp_path / "dict.de.txt").write_text("a 1\n")
+    config = TASK_DATACLASS_REGISTRY["exact_language_modeling"](data=f"{tmp_path}")
+    with pytest.raises(ValueError, match="the checkpoint is a language model; give a folder of te"):
+        TASK_REGISTRY["exact_language_modeling"].setup_task(config, from_checkpoint=True)
 
 
 @pytest.mark.parametrize(
