@@ -27,10 +27,12 @@ checked() {
 
 # fetch NAME CHECKSUM URL...: sets $got to the path of the file, and checks the file. With --from it is
 # taken from that folder, also gzipped if CHECKSUM is that of the text. Otherwise it is downloaded into
-# download/.
+# download/, and $unchecked is its path if it has no checksum.
 fetch() {
     local name=$1 sum=$2 url why="" reasons="" place
     shift 2
+    unchecked=""
+    [[ $name != *.zip ]] || need unzip
     if [[ -n $from ]]; then
         for place in "$name" "$name.gz" "${name%.gz}"; do
             [[ $place != *.tar && -f $from/$place ]] || continue
@@ -41,10 +43,12 @@ fetch() {
         fail "$from has no $name; put it there, or leave out --from"
     fi
     got=$out/download/$name
+    [[ $sum != none ]] || unchecked=$got
     if [[ -f $got ]]; then
         why=$(checked "$got" "$sum") || fail "$why; delete it, and run again to fetch the published file"
         return 0
     fi
+    need curl
     mkdir -p -- "$out/download"
     for url in "$@"; do
         if why=$(download "$url" "$got.part" "$sum"); then
@@ -56,6 +60,10 @@ fetch() {
     done
     fail "cannot download $name ($reasons); run the same command again to resume, or put the file into a \
 folder and give the folder with --from"
+}
+
+need() { # PROGRAM: fails if it is not installed
+    command -v "$1" >/dev/null || fail "the program $1 is missing; install it (Debian, Ubuntu: apt install $1)"
 }
 
 download() { # URL PART CHECKSUM: resumes an earlier attempt; prints the reason if it fails
@@ -92,9 +100,20 @@ unpack() { # ARCHIVE MEMBER...: unpacks into $tmp/unpacked; a MEMBER of a .zip m
     else
         tar -xf "$archive" -C "$tmp/unpacked" "$@" >"$tmp/log" 2>&1 || code=$?
     fi
-    [[ $code == 0 ]] || fail "$archive is damaged, cut off, or without a text ($(head -n 1 "$tmp/log")); fetch it again"
+    [[ $code == 0 ]] || not_unpacked "$archive" "$(head -n 1 "$tmp/log")"
     [[ -z $(find "$tmp/unpacked" ! -type f ! -type d) ]] || fail "$archive: a text in it is not a regular file; not unpacked"
     rm -f -- "$tmp/log"
+}
+
+# A download without a checksum is deleted, because it may be another page than the archive. One with
+# a checksum is whole.
+not_unpacked() { # ARCHIVE REASON
+    if [[ $1 == "${unchecked:-}" ]]; then
+        rm -f -- "$1"
+        fail "$1 was not the archive ($2) and is deleted; run the same command again to fetch it again"
+    fi
+    [[ $1 == "$out/download/"* ]] || fail "$1 is damaged, cut off, or without a text ($2); put another file there"
+    fail "$1 is the published file, but cannot be unpacked ($2); is the disk full?"
 }
 
 run() { # MODULE [WORD...]: runs a module of diverse_mha.corpora

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Steps that run once. Each step writes one folder of $out, completely or not at all: it works in NAME.tmp,
+# Steps that run once. Each step writes one folder of $out, completely or not at all: it works in .NAME.tmp,
 # which is renamed to NAME at the end. The file stamp in the folder records the corpus, the options of all
 # steps up to this one, and the files. A folder with the right stamp is kept. Any other folder is made
 # again, and so are the folders of all later steps. The old folder is deleted when the new folder is
@@ -14,7 +14,7 @@ step() { folders+=("$1") titles+=("$2") works+=("${*:3}"); }
 run_steps() {
     local i chain="" name start code
     keep_another_corpus
-    for name in "${folders[@]}"; do rm -rf -- "$out/$name.tmp" "$out/$name.old"; done
+    for name in "${folders[@]}"; do rm -rf -- "$out/.$name.tmp" "$out/.$name.old"; done
     for i in "${!folders[@]}"; do
         name=${folders[i]} title="[$((i + 1))/${#folders[@]}] ${titles[i]}:"
         chain+="step: $name ${works[i]}"$'\n'
@@ -24,7 +24,7 @@ run_steps() {
             continue
         fi
         keep_files_of_others "${folders[@]:i}"
-        start=$SECONDS tmp=$out/$name.tmp code=0
+        start=$SECONDS tmp=$out/.$name.tmp code=0
         mkdir -- "$tmp"
         [[ ! -t 2 ]] || printf '%s ...\r' "$title" >&2
         set -m # a process group of its own, which tidy_up ends
@@ -39,9 +39,9 @@ run_steps() {
         printf 'corpus: %s\n%ssummary: %s\n' "$(corpus_name)" "$chain" "$(cat -- "$tmp.summary")" >"$tmp.stamp"
         sizes "$tmp" | sed 's/^/file: /' >>"$tmp.stamp"
         mv -- "$tmp.stamp" "$tmp/stamp"
-        [[ ! -e $out/$name && ! -L $out/$name ]] || mv -- "$out/$name" "$out/$name.old"
+        [[ ! -e $out/$name && ! -L $out/$name ]] || mv -- "$out/$name" "$out/.$name.old"
         mv -- "$tmp" "$out/$name"
-        remove "$out/$name.old"
+        remove "$out/.$name.old"
         for name in "${folders[@]:i + 1}"; do remove "$out/$name"; done
         echo "$title $(cat -- "$tmp.summary")  $((SECONDS - start)) s"
         rm -f -- "$tmp.summary"
@@ -81,7 +81,7 @@ hide_sums() { # replaces checksums, which mean nothing to a reader
 keep_another_corpus() {
     local last=$out/${folders[${#folders[@]} - 1]}
     local i name before options
-    for name in "${folders[@]}" "${folders[@]/%/.tmp}" "${folders[@]/%/.old}"; do
+    for name in "${folders[@]}"; do
         name=$out/$name
         [[ -z $from || ! -d $name || "$(cd -- "$from" && pwd -P)/" != "$(cd -- "$name" && pwd -P)"/* ]] ||
             fail "--from $from: it is in $name, which this command writes itself; copy the text to another place"
@@ -100,8 +100,7 @@ keep_another_corpus() {
 
 # Refuses an output folder that has other files and no finished step, because it is the user's.
 keep_other_folders() {
-    local name known=" download ${folders[*]} ${folders[*]/%/.old} "
-    known+="${folders[*]/%/.tmp} ${folders[*]/%/.tmp.summary} ${folders[*]/%/.tmp.stamp} "
+    local name known=" download ${folders[*]} "
     for name in "${folders[@]}"; do [[ ! -f $out/$name/stamp ]] || return 0; done
     for name in "$out"/*; do
         [[ ! -e $name || $known == *" ${name##*/} "* ]] ||

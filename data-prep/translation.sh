@@ -91,7 +91,7 @@ segment() { # SUMMARY MODEL MODEL: segments train of clean/, and valid and test 
     for side in "$source" "$target"; do
         i=$((i + 1))
         command=("$python" -m subword_nmt.apply_bpe --codes "${*:i+1:1}")
-        [[ $2 == */codes* ]] || command=("$python" -m diverse_mha.corpora.subwords apply "${*:i+1:1}")
+        [[ ${2##*/} == codes* ]] || command=("$python" -m diverse_mha.corpora.subwords apply "${*:i+1:1}")
         in_parts "${command[@]}" -- "$out/clean/train.$side" "$out/tok/valid.$side" "$out/tok/test.$side"
         run subwords vocabulary <"$tmp/train.$side" >"$tmp/vocab.$side"
         for file in "valid.$side" "test.$side"; do

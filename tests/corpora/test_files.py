@@ -167,6 +167,27 @@ def test_a_missing_checksum_is_logged(server, tmp_path):
     assert printed.startswith(f"note: no checksum of file is known; its sha256 is {sha256()[7:]}\n")
 
 
+def test_a_download_that_is_no_archive_is_deleted_unless_its_checksum_is_right(server, tmp_path):
+    (tmp_path / "tmp").mkdir()
+    function = 'twice() { fetch "$@" && unpack "$got" text; }'
+    printed = call(tmp_path, "twice", "x.zip", "none", server.url(), before=function, refuses=True)
+    assert "out/download/x.zip was not the archive (" in printed and "is deleted; " in printed
+    assert not (tmp_path / "out/download/x.zip").exists()
+    words = ("twice", "x.zip", sha256(), server.url())
+    printed = call(tmp_path, *words, before=function, refuses=True)
+    assert "out/download/x.zip is the published file, but cannot be unpacked (" in printed
+    assert (tmp_path / "out/download/x.zip").read_bytes() == DATA
+
+
+def test_a_missing_program_is_named_before_the_download(server, tmp_path):
+    for missing in ("unzip", "curl"):
+        before = f'command() {{ [[ $2 != {missing} ]] && builtin command "$@"; }}'
+        words = ("fetch", "x.zip", "none", server.url())
+        printed = call(tmp_path, *words, before=before, refuses=True)
+        assert f"the program {missing} is missing; install it" in printed
+    assert server.requests == []
+
+
 @pytest.mark.parametrize("name", ["t.txt.gz", "t.txt"])
 def test_files_in_a_folder_may_be_plain_or_gzipped(tmp_path, name):
     text = b"eins\nzwei\n"

@@ -85,9 +85,12 @@ def test_options_of_prepare_own_take_effect(text, tmp_path):
     assert "3 of 6 train pairs kept; dropped: 3 longer than 4" in printed
     assert "dictionaries of " in printed
     assert (tmp_path / "out/tok/test.de").read_text().startswith("der mann-hund läuft .\n")
-    run("own", *WORDS, *DE_EN, "--merges", "40", "--force", cwd=tmp_path)
-    assert (tmp_path / "out/tok/test.de").read_bytes() == (text / "test.de").read_bytes()
-    made = json.loads((tmp_path / "out/bin/corpus.json").read_text())
+    (tmp_path / "codes").mkdir()  # a folder's name says nothing about the subwords in it
+    (tmp_path / "out").rename(tmp_path / "codes/out")
+    words = ["--from", "text", "--out", "codes/out", "--workers", "1", "--merges", "40", "--force"]
+    run("own", *words, *DE_EN, cwd=tmp_path)
+    assert (tmp_path / "codes/out/tok/test.de").read_bytes() == (text / "test.de").read_bytes()
+    made = json.loads((tmp_path / "codes/out/bin/corpus.json").read_text())
     rules = ("tokeniser", "subwords", "normalise")
     assert [made[rule] for rule in rules] == ["none", "sentencepiece", False]
 

@@ -44,7 +44,7 @@ def test_miniature_corpus_keeps_its_bytes(name, tmp_path, scripts):
         for split in sizes if folder == "bpe" or not google else ("valid", "test"):
             source, target = (numbers(out / folder / f"{split}.{x}") for x in languages)
             assert source == target and len(source) == sizes[split], (folder, split)
-    assert not list(out.glob("*.tmp*")) and not list(out.rglob("unpacked"))
+    assert not list(out.glob(".*.tmp*")) and not list(out.rglob("unpacked"))
     assert len([line for line in printed if line.startswith("[")]) == 5 - google
     assert printed[-1] == "ready: fairseq-train out/bin"
     assert digest(out) == expected

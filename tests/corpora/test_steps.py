@@ -90,7 +90,7 @@ def test_failed_run_removes_nothing_and_leaves_no_corpus(script, tmp_path):
 
 def test_leftovers_of_a_killed_run_are_removed_and_damaged_steps_repeated(script, tmp_path):
     script()
-    for name in ("two.tmp", "one.old"):
+    for name in (".two.tmp", ".one.old"):
         (tmp_path / "out" / name / "sub").mkdir(parents=True)
     assert "(already done)" in script()[0] and step_folders(tmp_path) == ["one", "two"]
     (tmp_path / "out/one/file").write_text("")
@@ -121,7 +121,12 @@ def test_files_of_the_user_are_never_removed(script, tmp_path):
     assert "(already done)" in script()[1]
     printed = script("--first=9", "--force", refuses=True)
     assert "out/two/mine exists, but was not made by this command; move it away" in printed
-    mine.unlink()
+    kept = tmp_path / "out/two.old/mine"  # where a user may move it, as the message says
+    kept.parent.mkdir()
+    mine.rename(kept)
+    script("--first=9", "--force")
+    assert kept.read_text() == "a second test set"
+    script("--force")
     (tmp_path / "out/two").rename(tmp_path / "elsewhere")
     (tmp_path / "out/two").symlink_to(tmp_path / "elsewhere")
     assert "(already done)" in script()[1]
@@ -131,12 +136,8 @@ def test_files_of_the_user_are_never_removed(script, tmp_path):
 
 def test_input_inside_an_output_folder_is_refused(script, tmp_path):
     script()
-    for name in ("one", "two.tmp"):
-        (tmp_path / "out" / name).mkdir(exist_ok=True)
-        printed = script("--from", f"out/{name}", refuses=True)
-        assert (
-            f"--from out/{name}: it is in out/{name}, which this command writes itself" in printed
-        )
+    printed = script("--from", "out/one", refuses=True)
+    assert "--from out/one: it is in out/one, which this command writes itself" in printed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -147,7 +148,7 @@ def test_terminated_run_prints_one_line_and_leaves_nothing(script, tmp_path, num
     process = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
     )
-    wait_for(tmp_path / "out/one.tmp/file", process)
+    wait_for(tmp_path / "out/.one.tmp/file", process)
     printed = refused("two", "--out", "out", cwd=tmp_path, scripts=tmp_path)
     assert printed == "error: another run is at work in out; wait for it to end\n"
     process.send_signal(number)
