@@ -10,8 +10,9 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
 usage: bash scripts/setup.sh
 
 Makes .venv in the repository root. After an interrupted set-up, or a change of
-constraints.txt or setup.py, it makes .venv again. It refuses to replace a .venv
-that something else made.
+constraints.txt or setup.py, it makes .venv again; if that fails, the earlier one
+is put back. It refuses to replace a .venv that something else made, or that a
+program on this machine is running from.
 
 environment:
   PYTHON                the Python (3.11 to 3.13) to make .venv from
@@ -34,6 +35,7 @@ root=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 venv=$root/.venv
 begun=$venv/set-up-begun stamp=$venv/set-up-complete
+old=$venv/replaced # the complete environment before, until the new one is complete
 
 fail() {
     echo "error: $*" >&2
@@ -58,6 +60,40 @@ check_place() {
     [[ -d $venv && ! -L $venv && (-f $begun || -f $stamp || -z $(find "$venv" -mindepth 1)) ]] ||
         fail "$venv was not made by this script and would be replaced: move it away, or," \
             "if it has all packages, set DIVERSE_MHA_PYTHON=$venv/bin/python"
+}
+
+# Refuses to replace an environment from which a program runs, such as a training: it imports some
+# modules later.
+check_unused() {
+    local user
+    [[ -f $stamp ]] && command -v pgrep >/dev/null || return 0
+    user=$(pgrep -f -- "^$venv/bin/" | head -n 1) || true
+    [[ -z $user ]] || fail "$venv must be made again for the changed constraints.txt or setup.py," \
+        "but process $user runs from it: wait for its end, or stop it, and run again"
+}
+
+# move_all FROM TO: moves an environment, its stamp last, so that a half-moved one is not complete.
+move_all() {
+    mkdir -p "$2"
+    find "$1" -mindepth 1 -maxdepth 1 ! -name "${begun##*/}" ! -name "${old##*/}" ! -name "${stamp##*/}" \
+        -exec mv {} "$2" \;
+    [[ ! -f $1/${stamp##*/} ]] || mv "$1/${stamp##*/}" "$2"
+}
+
+# Deletes an unfinished environment.
+empty() {
+    find "$venv" -mindepth 1 -maxdepth 1 ! -name "${begun##*/}" ! -name "${old##*/}" -exec rm -rf {} +
+}
+
+# Puts the environment before back if the new one is not complete.
+put_back() {
+    local code=$?
+    [[ ! -f $stamp && -d $old ]] || exit "$code"
+    empty
+    move_all "$old" "$venv"
+    rmdir "$old"
+    echo "the earlier $venv is back; DIVERSE_MHA_PYTHON=$venv/bin/python uses it as it is" >&2
+    exit "$code"
 }
 
 # On Python 3.14 importing fairseq fails: there Optional[str] is str | None, which fairseq cannot read.
@@ -169,6 +205,7 @@ fi
 # Nothing of an outer environment may leak in.
 unset VIRTUAL_ENV PYTHONHOME PYTHONPATH PIP_USER PIP_TARGET PIP_PREFIX
 check_place
+check_unused
 find_python
 find_compiler
 check_python_parts
@@ -182,7 +219,12 @@ echo "Setting up $venv with $("$python" -V)"
 echo "[1/4] an empty environment (10 s)"
 mkdir -p "$venv"
 : >"$begun" # written first and never deleted, so that an interrupted .venv is recognised as ours
-find "$venv" -mindepth 1 -maxdepth 1 ! -name "${begun##*/}" -exec rm -rf {} +
+trap put_back EXIT
+if [[ -f $stamp ]]; then
+    move_all "$venv" "$old"
+else
+    empty
+fi
 "$python" -m venv "$venv"
 pip_install --upgrade pip
 
@@ -212,4 +254,5 @@ rarely='/site-packages/(.*/tests|transformers/models)/'
 
 fingerprint >"$stamp.new"
 mv "$stamp.new" "$stamp"
+rm -rf "$old"
 echo "Set up in $((SECONDS - seconds)) s. Next: bash scripts/quickstart.sh"

@@ -15,7 +15,8 @@ import pytest
 from diverse_mha.common.files import ROOT
 
 CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
-TOOLS = ("bash", "chmod", "cat", "cksum", "dirname", "find", "flock", "grep", "mkdir", "mv", "rm")
+TOOLS = ("bash", "chmod", "cat", "cksum", "dirname", "find", "flock", "grep", "head", "mkdir", "mv")
+TOOLS += ("pgrep", "rm", "rmdir")
 
 
 class Machine:
@@ -168,7 +169,42 @@ def test_an_activated_environment_is_rebuilt_from_its_base_python(machine):
     (own / "python3").write_text(script)
     result = machine.run(PATH=f"{own}:{machine.bin}")
     assert result.returncode == 3, result.stderr  # exit code of the base Python's -m venv
-    assert not (own / "python3").exists()
+
+
+def test_a_set_up_that_fails_puts_the_earlier_environment_back(machine):
+    machine.python()
+    machine.command("g++", "exit 0")
+    finished(machine)
+    venv = machine.root / ".venv"
+    (venv / ".hidden").touch()
+    before = sorted(venv.rglob("*"))
+    (machine.root / "constraints.txt").write_text("# changed\n")
+    for _ in range(2):
+        result = machine.run()
+        assert result.returncode == 3
+        assert f"the earlier {venv} is back; DIVERSE_MHA_PYTHON={venv}/bin/python" in result.stderr
+        assert sorted(venv.rglob("*")) == sorted([*before, venv / "set-up-begun"])
+    (venv / "replaced").mkdir()  # a run that was killed has left the earlier one there
+    for name in ("bin", ".hidden", "set-up-complete"):
+        (venv / name).rename(venv / "replaced" / name)
+    (venv / "bin").mkdir()
+    assert machine.run().returncode == 3
+    assert sorted(venv.rglob("*")) == sorted([*before, venv / "set-up-begun"])
+
+
+@pytest.mark.skipif(not shutil.which("pgrep"), reason="needs pgrep")
+def test_an_environment_in_use_is_not_replaced(machine):
+    machine.python()
+    machine.command("g++", "exit 0")
+    finished(machine)
+    (machine.root / "constraints.txt").write_text("# changed\n")
+    program = machine.root / ".venv/bin/sleep"
+    program.symlink_to(shutil.which("sleep"))
+    with subprocess.Popen([program, "60"]) as process:
+        message = f"but process {process.pid} runs from it: wait for its end, or stop it"
+        refused(machine.run(), message)
+        process.kill()
+    assert machine.run().returncode == 3
 
 
 @pytest.mark.parametrize("missing", [None, "fairseq", "pytest", ".venv is there"])
