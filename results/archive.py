@@ -53,6 +53,11 @@ class RunFolder:
         """The measures of the run's heads."""
         measures = [MEASURES[f"heads.{name}"] for name in HEADS]
         file = self.folder / f"heads.{measures[0].heads['measures'].replace(',', '+')}.json"
+        if not file.is_file():
+            raise UserError(
+                f"{file}: is missing; give diverse-mha reproduce study {self.table.name} --scale "
+                f"small --seeds {self.run.seed} --rows {self.row.name} again, which measures it"
+            )
         content = _read(file)
         return [measure.read(content) for measure in measures]
 
@@ -219,21 +224,40 @@ def unpack_missing(folder: Path) -> str:
         others = [run.relative_to(place) for run in Path(place).glob("other-tests/*")]
         missing = [run for run in runs + others if not (folder / run).exists()]
         for run in missing:
-            shutil.copytree(Path(place) / run, folder / run)
+            part = folder / run.with_name(f".{run.name}.part")  # a run is there as a whole or not
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(Path(place) / run, part)
+            part.rename(folder / run)
     left = len(runs) - sum(run in runs for run in missing)
     return f"{len(runs)} runs: {folder}" + (f"; {left} existed and are unchanged" if left else "")
 
 
 def write(folder: Path, data: Path) -> str:
-    """Write archive and CSV files from a folder of runs; return a line that names them."""
+    """Write archive and CSV files from a folder of runs; return a line that names them.
+
+    Raises:
+        UserError: the folder has no run of the study, lacks a published one, or lacks the measures
+            of a run's heads. Nothing is written then.
+    """
     runs = read_runs(folder)
     if not runs:
         raise UserError(f"--pack {folder}: has no run of the study in small/runs; name another")
-    write_files({ARCHIVE: pack(runs)})
+    with RUNS.open(encoding="utf-8", newline="") as lines:
+        lacking = {row["run"] for row in csv.DictReader(lines)} - {one.run.key for one in runs}
+    if lacking:
+        raise UserError(
+            f"--pack {folder}: lacks {len(lacking)} of the published runs, such as "
+            f"{min(lacking)}; give --unpack {folder} first"
+        )
+    for one in runs:
+        _ = one.heads  # raises an error that names the run's own folder
+    packed = pack(runs)
     with tempfile.TemporaryDirectory() as place:
-        unpack(Path(place))  # packing rounds some figures
+        copy = Path(place) / "runs.tar.xz"
+        copy.write_bytes(packed)
+        unpack(Path(place), copy)  # packing rounds some figures
         files = csv_files(read_runs(Path(place)), data)
-    write_files({path: text.encode() for path, text in files.items()})
+    write_files({ARCHIVE: packed} | {path: text.encode() for path, text in files.items()})
     return f"{len(runs)} runs: {ARCHIVE}, {RUNS}, {CURVES}"
 
 

@@ -87,9 +87,11 @@ def test_unpacking_does_not_replace_existing_runs(tmp_path, capsys):
     (own,) = tmp_path.glob("small/runs/multi30k.de-en.baseline.seed6.*")
     (own / "result.json").write_text("mine")
     (gone,) = tmp_path.glob("small/runs/multi30k.de-en.baseline.seed7.*")
-    shutil.rmtree(gone)
+    gone.rename(gone.with_name(f".{gone.name}.part"))  # an unpacking that was stopped
+    (gone.with_name(f".{gone.name}.part") / "test.hyp.detok").unlink()
     assert tables.main(["--unpack", str(tmp_path)]) == 0
     assert (own / "result.json").read_text() == "mine" and (gone / "test.hyp.detok").is_file()
+    assert not list(gone.parent.glob(".*"))
     assert capsys.readouterr().out.endswith("201 existed and are unchanged\n")
 
 
@@ -138,6 +140,30 @@ def test_learning_curves_show_every_seed_of_a_row():
 def test_a_folder_without_runs_is_refused(some):
     with pytest.raises(UserError, match="--pack .*has no run of the study in small/runs; name"):
         archive.write(some / "small", NOWHERE)
+
+
+def test_a_pack_that_would_lose_runs_or_measures_writes_nothing(some, monkeypatch, tmp_path):
+    files = {name: tmp_path / name for name in ("ARCHIVE", "RUNS", "CURVES")}
+    for name, path in files.items():
+        shutil.copy(getattr(archive, name), path)
+        monkeypatch.setattr(archive, name, path)
+    before = {path: path.read_bytes() for path in files.values()}
+    with pytest.raises(UserError, match=r"lacks \d+ of the published runs, such as .* --unpack"):
+        archive.write(some, NOWHERE)
+    head, *lines = files["RUNS"].read_text(encoding="utf-8").splitlines(keepends=True)
+    here = [one.run.key for one in archive.read_runs(some)]
+    kept = "".join([head, *(line for line in lines if line.partition(",")[0] in here)])
+    files["RUNS"].write_text(kept, encoding="utf-8")
+    before[files["RUNS"]] = files["RUNS"].read_bytes()
+    (heads,) = some.glob("small/runs/ptb.hsic.seed1.*/heads.*.json")
+    content = heads.read_bytes()
+    heads.unlink()
+    with pytest.raises(UserError, match=r"json: is missing; give .* study ptb .*--rows hs"):
+        archive.write(some, NOWHERE)
+    assert {path: path.read_bytes() for path in files.values()} == before
+    heads.write_bytes(content)
+    assert archive.write(some, NOWHERE).startswith("4 runs: ")
+    assert files["ARCHIVE"].read_bytes() != before[files["ARCHIVE"]]
 
 
 def test_a_row_missing_from_the_runs_is_reported(tmp_path):
