@@ -137,8 +137,8 @@ class Score:
     """A disagreement score exp(D) of a component, where D is a mean over pairs of heads."""
 
     layers: list[float | None]
-    all: float | None  # exp of the mean D
-    off_diagonal: "Score | None" = optional()  # over the pairs i != j; values None with one head
+    all: float | None  # exp of the mean D over the layers that have a score
+    off_diagonal: "Score | None" = optional()  # over the pairs i != j; None where there is one head
 
 
 @dataclass(frozen=True)
