@@ -157,6 +157,7 @@ class OpenHeads:
         previous_logits: Tensor | None,
         wanted: tuple[str, ...],
         layer_input: Tensor,
+        appended: int = 0,
     ) -> Attended:
         """Attend and aggregate.
 
@@ -170,6 +171,7 @@ class OpenHeads:
             previous_logits: (B, H, T, S) from the layer before.
             wanted: names of ``HeadStates`` to return.
             layer_input: (B, T, C), from which the queries are projected.
+            appended: number of keys at the end that belong to no position.
 
         Returns:
             Output (B, T, C), the wanted states and, with ``carry_logits``, the next layer's logits.
@@ -210,7 +212,8 @@ class OpenHeads:
         if self.aggregation_sees_input:
             seen = (merged, layer_input)
         elif self.aggregation_sees_values:  # in decoding the queries are the last positions
-            seen = (merged, v[:, :, v.size(2) - q.size(2) :])
+            end = v.size(2) - appended
+            seen = (merged, v[:, :, end - q.size(2) : end])
         carried = None
         if self.carry_logits:
             carried = logits

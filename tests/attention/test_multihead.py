@@ -9,6 +9,7 @@ from torch import nn
 from diverse_mha.attention import STATE_NAMES, MultiheadAttention
 from diverse_mha.methods.coda import build_cascade
 from diverse_mha.methods.drophead import DropHeads
+from diverse_mha.methods.exclusive import Exclusive
 from diverse_mha.methods.routing import RoutingAggregation
 
 B, T, S, C, H = 3, 4, 6, 16, 4
@@ -136,6 +137,23 @@ def test_torchs_encoder_layer_calls_our_attention_at_evaluation(seam):
     assert called
     if seam != "aggregation":
         torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize("options", MODULES)
+def test_exclusive_attention_takes_the_values_of_the_queries_positions(options):
+    module = MultiheadAttention(
+        C, H, batch_first=True, dtype=torch.float64, aggregation=Exclusive(C, H), **MODULES[options]
+    ).double()
+    _, *sources = inputs(**MODULES[options])
+    query = sources[0] if sources[0].size(2) == C else torch.randn(B, S, C, dtype=torch.float64)
+    attended = module.attend(query, *sources, wanted=("outputs", "values"))
+    y, v = attended.states.outputs, attended.states.values
+    v = v[:, :, :S]  # learnt and zero keys are appended
+    z = y - (y * v).sum(-1, keepdim=True) * v / v.square().sum(-1, keepdim=True)
+    expected = z.transpose(1, 2).flatten(2) @ module.out_proj.weight.T + module.out_proj.bias
+    torch.testing.assert_close(attended.output, expected, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="query has 4 positions and key 6, but Exclusive takes"):
+        module(query[:, :T], *sources)
 
 
 @pytest.mark.parametrize("wanted", ["outputs", ("output",)])
