@@ -256,6 +256,9 @@ class OpenHeads:
         if self.cascade is not None:
             masked = None if bias is None else bias < lowest_bias(bias.dtype) / 2
             logits = self.cascade(logits, previous_logits, masked, q, k)
+            if bias is not None and bias.dim() == 4 and bias.size(1) > 1:  # a mask for each head
+                samples = logits.size(1) // bias.size(1)
+                bias = bias.repeat(1, samples, 1, 1) if samples > 1 else bias
         scores = logits if bias is None else logits + bias
         exact = torch.promote_types(scores.dtype, torch.float32)
         weights = F.softmax(scores, dim=-1, dtype=exact).type_as(v)

@@ -220,6 +220,31 @@ def test_a_cascade_does_not_treat_a_soft_bias_as_a_mask():
     assert soft.states.logits.count_nonzero() == B * H * T * T
 
 
+@pytest.mark.parametrize("kind", ["none", "residual", "mlp"])
+@pytest.mark.parametrize("additive", [False, True])
+def test_samples_are_averaged_with_a_mask_for_each_head(kind, additive):
+    """Negligible noise makes every sample the mean; a large one still leaves masked cells at 0."""
+    mask = torch.rand(B * H, T, T, generator=torch.Generator().manual_seed(5)) < 0.4
+    mask.diagonal(dim1=1, dim2=2).fill_(False)
+    hidden = mask.unflatten(0, (B, H))
+    given = torch.zeros(mask.shape).double().masked_fill(mask, float("-inf")) if additive else mask
+    x, found = inputs()[0], []
+    previous = torch.randn(B, H, T, T, generator=torch.Generator().manual_seed(4)).double()
+    previous = None if kind == "none" else previous
+    for samples, noise in ((0, 1e-12), (3, 1e-12), (3, 5.0)):
+        torch.manual_seed(0)
+        cascade = build_cascade(kind, H, noise=noise, samples=samples)
+        module = MultiheadAttention(C, H, batch_first=True, cascade=cascade).double().eval()
+        passed = previous if previous is None or not samples else previous.repeat(1, samples, 1, 1)
+        wanted = ("weights", "outputs")
+        found.append(
+            module.attend(x, x, x, attn_mask=given, previous_logits=passed, wanted=wanted).states
+        )
+        assert (found[-1].weights[hidden] == 0).all()
+    torch.testing.assert_close(found[0], found[1])
+    assert not torch.allclose(found[1].weights, found[2].weights)
+
+
 def test_two_masks_that_hide_all_keys_give_finite_outputs_in_half_precision():
     module = MultiheadAttention(C, H, batch_first=True).half()
     x = torch.randn(B, T, C).half()
