@@ -227,12 +227,15 @@ class OpenHeads:
         """Apply ``projections`` to keys and values (B, H, S, D).
 
         Returns:
-            Keys, values, and the values of layer 1 for the next layer, or None.
+            Keys, values, and the values of the first layer that runs for the next layer, or None.
         """
         carried = None
         if self.carry_values:
             carried = v if first_values is None else first_values
-        if self.projections is not None:
+        adds = self.projections is not None
+        if carried is not None and first_values is None:  # layer 1, or layer drop left it out
+            adds = adds and not getattr(self.projections, "adds_first", False)
+        if adds:
             k, v = self.projections.keys_values(k, v, first_values)
         return k, v, carried
 
