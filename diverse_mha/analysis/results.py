@@ -65,7 +65,7 @@ class Sharpness:
 
 @dataclass(frozen=True)
 class Ablation:
-    """Rise of the loss by the ablation of each head, in bits per token."""
+    """Rise of the loss by the ablation of each head, in bits per ``Importance.unit``."""
 
     heads: list[float]
     intervals: list[tuple[float, float] | None]  # 95 % over sentences
@@ -76,7 +76,7 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Gradient:
-    """Absolute gradient of the loss with respect to a gate on each head, in bits per token."""
+    """Absolute gradient of the loss by a gate on each head, in bits per ``Importance.unit``."""
 
     heads: list[float]
     mean: float | None
@@ -145,10 +145,11 @@ class Score:
 class Importance:
     """Summary of the importance over a split; values of heads are in ``Component.layers``."""
 
-    loss: float  # loss of the whole model, in bits per token
-    tokens: int
+    loss: float  # loss of the whole model, in bits per unit
+    tokens: int  # number of units
     spearman: float | None  # rank correlation of both measures over the heads
     of: str  # kind of ablation, "zero" or "mean"
+    unit: str = "token"  # "example" for a classifier; results of before lack it
 
 
 @dataclass(frozen=True)
