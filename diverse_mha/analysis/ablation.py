@@ -164,6 +164,11 @@ def _patched_forwards(forwards: Mapping[nn.Module, Callable]) -> Iterator[None]:
                 module.forward = forward
 
 
+def unit_of(model: nn.Module) -> str:
+    """Return what the loss of a model is a mean over: token, or example for a classifier."""
+    return "token" if hasattr(model, "decoder") else "example"
+
+
 ROWS = 1024  # rows of logits in memory at once
 
 
@@ -180,7 +185,7 @@ def sentence_losses(model: nn.Module, sample: dict, output: Tensor) -> tuple[Ten
         tokens: both (B,) float64. An example of a classifier counts as one token.
     """
     target = sample["target"]
-    if not hasattr(model, "decoder"):
+    if unit_of(model) == "example":
         losses = F.cross_entropy(output, target.view(-1), reduction="none").double()
         return losses, torch.ones_like(losses)
     real = target.ne(model.decoder.padding_idx)  # (B, T)

@@ -227,7 +227,8 @@ def _draw(
             axis.xaxis.set_visible(line is rows_of_axes[-1])  # head numbers below the last row only
             axis.yaxis.set_visible(axis is line[0])
             axis.spines[:].set_visible(False)
-            axis.set_title(f"{lead}layer {number}, mean {np.nanmean(pairs):.2g}", fontsize=8)
+            average = _two_digits(np.nanmean(pairs))
+            axis.set_title(f"{lead}layer {number}, mean {average}", fontsize=8)
             if len(pairs) <= DIGITS:
                 _write_values(axis, pairs, limits)
     bar = image.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
@@ -240,9 +241,14 @@ def _write_values(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
     for (i, j), value in np.ndenumerate(pairs):
         if not np.isnan(value):
             dark = abs(value) > 0.6 * limits[1]
-            text = f"{value:.2g}".replace("0.", ".", 1)
+            text = _two_digits(value).replace("0.", ".", 1)
             colour = "white" if dark else "#333333"
             axis.text(j, i, text, ha="center", va="center", fontsize=5.5, color=colour)
+
+
+def _two_digits(value: float) -> str:
+    """Format a number with two digits, or all those before the point: 118, not 1.2e+02."""
+    return f"{value:.0f}" if abs(value) >= 99.5 else f"{value:.2g}"
 
 
 CAPTION = (

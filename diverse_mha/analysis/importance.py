@@ -16,6 +16,7 @@ from diverse_mha.analysis.ablation import (
     sentence_losses,
     sites_of,
     total_loss,
+    unit_of,
 )
 from diverse_mha.analysis.results import Ablation, Gradient, Importance, Layer
 from diverse_mha.analysis.similarity import Selection, mean
@@ -32,7 +33,8 @@ class ImportanceMeter:
     ``ABLATION`` is the rise of the token loss when the head's output is replaced before the
     aggregation (Michel et al. 2019; Voita et al. 2019). ``GRADIENT`` is a first-order estimate of
     this rise: |d loss / d gate| of each sentence, summed over sentences, with a gate of 1 on the
-    head's output (Michel et al. 2019, Eq. 2). Both are in bits per token.
+    head's output (Michel et al. 2019, Eq. 2). Both are in bits per token, or per example of a
+    classifier.
 
     Args:
         model: the model, in evaluation mode, on its device.
@@ -131,7 +133,8 @@ class ImportanceMeter:
             start += count
         loss = float(torch.cat(self._losses).sum()) / math.log(2) / total
         of = "zero" if self.means is None else "mean"
-        return Importance(loss, int(total), _rank_correlation(heads), of), modules
+        correlation = _rank_correlation(heads)
+        return Importance(loss, int(total), correlation, of, unit_of(self.model)), modules
 
 
 def _rank_correlation(heads: dict[str, list[float]]) -> float | None:

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from diverse_mha.analysis import pruning, removal
+from diverse_mha.analysis.ablation import unit_of
 from diverse_mha.analysis.labels import short_names
 from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.files import check_no_checkpoints, check_output_file
@@ -135,7 +136,8 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     total = len(pruning.heads_in(loaded.model))
     print(f"{args.output}: {path} without {count} of {total} heads, by {args.by}")
     print(f"pruned, in this order: {', '.join(map(str, heads)) or 'none'}")
-    print(f"loss on {args.subset}: {before:.3f} bits per token before, {after:.3f} after")
+    unit = unit_of(loaded.model)
+    print(f"loss on {args.subset}: {before:.3f} bits per {unit} before, {after:.3f} after")
     if args.remove and (option := removal.pruned_option(loaded, heads)):
         print(f"to continue training, add --pruned-heads '{option}'")
     return 0

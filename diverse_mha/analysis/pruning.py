@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
-from diverse_mha.analysis.ablation import head_numbers, run_model, sentence_losses, sites_of
+from diverse_mha.analysis.ablation import (
+    head_numbers,
+    run_model,
+    sentence_losses,
+    sites_of,
+    unit_of,
+)
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.labels import short_names
 from diverse_mha.analysis.similarity import HeadsMeter, Selection
@@ -190,7 +196,10 @@ def _next(
 
 @torch.no_grad()
 def token_loss(loaded: Loaded, subset: str, max_tokens: int, label: str) -> float:
-    """Return the loss over a split in bits per token; ``label`` names the progress bar."""
+    """Return the loss over a split in bits per token, or per example of a classifier.
+
+    ``label`` names the progress bar.
+    """
     total = count = 0.0
     for sample in iterate_batches(loaded, subset, max_tokens=max_tokens, label=label):
         output = run_model(loaded.model, sample)
@@ -224,7 +233,7 @@ def record_pruned(state: dict, heads: list[Head]) -> dict:
     return state
 
 
-UNITS = {"nll": ("loss, bits per token", 3), "bleu": ("sacreBLEU", 2)}  # label, decimals
+UNITS = {"nll": ("loss, bits per {unit}", 3), "bleu": ("sacreBLEU", 2)}  # label, decimals
 Curves = dict[str, dict[str, list[float]]]  # model -> checkpoint -> score at each share
 
 
@@ -271,7 +280,7 @@ def draw_curve(curve: Curve, ranking: Ranking, checkpoints: list[str], folder: P
         by_path = curves.setdefault(name, {})
         if path in by_path:
             raise UserError(f"{path}: is named twice; name it once")
-        by_path[path] = _scores(curve, ranking, path, name)
+        by_path[path], unit = _scores(curve, ranking, path, name)
     lines = [["model", "checkpoint", "share", curve.score]]
     for name, runs in curves.items():
         for path, scores in runs.items():
@@ -279,13 +288,14 @@ def draw_curve(curve: Curve, ranking: Ranking, checkpoints: list[str], folder: P
     write_text(folder / "curve.csv", csv_text(lines))
     from diverse_mha.analysis.figures import FORMATS, render_plot
 
-    pictures = render_plot(figure(curves, curve))
+    pictures = render_plot(figure(curves, curve, unit))
     write_files({folder / f"curve.{ending}": pictures[ending] for ending in FORMATS})
-    print(to_text(table(curves, curve, ranking)))
+    print(to_text(table(curves, curve, ranking, unit)))
     print(f"written: {folder}/curve.csv, .png, .svg and .pdf")
 
 
-def _scores(curve: Curve, ranking: Ranking, path: str, name: str) -> list[float]:
+def _scores(curve: Curve, ranking: Ranking, path: str, name: str) -> tuple[list[float], str]:
+    """Return a checkpoint's score at each share, and the scores' name and unit."""
     loaded = load_prunable(path, curve.data, cpu=curve.cpu)
     counts = [
         count_of(loaded.model, f"--curve {share:g}", share, keep_one=ranking.keep_one)
@@ -300,7 +310,7 @@ def _scores(curve: Curve, ranking: Ranking, path: str, name: str) -> list[float]
             scores.append(token_loss(loaded, curve.score_subset, ranking.max_tokens, label))
         else:
             scores.append(_bleu(curve, pruned_state(path, loaded, pruned)))
-    return scores
+    return scores, UNITS[curve.score][0].format(unit=unit_of(loaded.model))
 
 
 def _bleu(curve: Curve, state: dict) -> float:
@@ -321,13 +331,12 @@ def _bleu(curve: Curve, state: dict) -> float:
         return json.loads(result.read_text(encoding="utf-8"))["sacrebleu"]
 
 
-def table(curves: Curves, curve: Curve, ranking: Ranking) -> Layout:
+def table(curves: Curves, curve: Curve, ranking: Ranking, unit: str) -> Layout:
     """Return a table with a row for each share and a column for each model.
 
-    Cells are means over seeds, with the standard deviation.
+    Cells are means over seeds, with the standard deviation; ``unit`` names the score.
     """
-    unit, digits = UNITS[curve.score]
-    lines = []
+    digits, lines = UNITS[curve.score][1], []
     for index, share in enumerate(curve.shares):
         cells = [f"{share:g}"]
         for runs in curves.values():
@@ -343,7 +352,7 @@ def table(curves: Curves, curve: Curve, ranking: Ranking) -> Layout:
     return Layout(title, ("share", *curves), tuple(lines), tuple(notes))
 
 
-def figure(curves: Curves, curve: Curve) -> "Plot":
+def figure(curves: Curves, curve: Curve, unit: str) -> "Plot":
     """Draw each model's mean over seeds, with a band from the lowest to the highest seed."""
     import matplotlib
 
@@ -362,6 +371,6 @@ def figure(curves: Curves, curve: Curve) -> "Plot":
             means = [mean(column) for column in columns]
             axis.plot(curve.shares, means, marker=marker, markersize=4, label=name, **look)
         axis.set_xlabel("share of heads pruned")
-        axis.set_ylabel(UNITS[curve.score][0])
+        axis.set_ylabel(unit)
         axis.legend(frameon=False, fontsize=8)
     return Plot("curve", "Scores as heads are pruned", "", drawing)

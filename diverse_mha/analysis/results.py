@@ -65,7 +65,7 @@ class Sharpness:
 
 @dataclass(frozen=True)
 class Ablation:
-    """Rise of the loss by the ablation of each head, in bits per token."""
+    """Rise of the loss by the ablation of each head, in bits per ``Importance.unit``."""
 
     heads: list[float]
     intervals: list[tuple[float, float] | None]  # 95 % over sentences
@@ -76,7 +76,7 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Gradient:
-    """Absolute gradient of the loss with respect to a gate on each head, in bits per token."""
+    """Absolute gradient of the loss by a gate on each head, in bits per ``Importance.unit``."""
 
     heads: list[float]
     mean: float | None
@@ -137,18 +137,19 @@ class Score:
     """A disagreement score exp(D) of a component, where D is a mean over pairs of heads."""
 
     layers: list[float | None]
-    all: float | None  # exp of the mean D
-    off_diagonal: "Score | None" = optional()  # over the pairs i != j; values None with one head
+    all: float | None  # exp of the mean D over the layers that have a score
+    off_diagonal: "Score | None" = optional()  # over the pairs i != j; None where there is one head
 
 
 @dataclass(frozen=True)
 class Importance:
     """Summary of the importance over a split; values of heads are in ``Component.layers``."""
 
-    loss: float  # loss of the whole model, in bits per token
-    tokens: int
+    loss: float  # loss of the whole model, in bits per unit
+    tokens: int  # number of units
     spearman: float | None  # rank correlation of both measures over the heads
     of: str  # kind of ablation, "zero" or "mean"
+    unit: str = "token"  # "example" for a classifier; results of before lack it
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ def disagreement_result(d: np.ndarray) -> dict[str, Score]:
 
     ``layers`` holds exp(D) of each layer (Table 5), ``all`` holds exp of the mean D over layers
     (Table 4). Both are in (0, 1]; higher = more diverse. ``off_diagonal`` holds both scores over
-    the pairs i != j, in (0, exp(1 / (H - 1))] with H heads; they are None with one head.
+    the pairs i != j, in (0, exp(1 / (H - 1))] with H heads. A layer with one head, such as pruning
+    leaves, has no pairs: its score is None, and it does not count in ``all``.
 
     Args:
         d: (layers, 3, 2), for each of ``SCORES``: D, and D over the pairs i != j.
@@ -87,9 +88,9 @@ def disagreement_result(d: np.ndarray) -> dict[str, Score]:
 
 
 def _score(d: np.ndarray, off_diagonal: Score | None = None) -> Score:
-    if np.isnan(d).any():
-        return Score([None] * len(d), None, off_diagonal)
-    return Score(np.exp(d).tolist(), math.exp(d.mean()), off_diagonal)
+    known = d[~np.isnan(d)]
+    layers = [None if math.isnan(score) else score for score in np.exp(d).tolist()]
+    return Score(layers, math.exp(known.mean()) if len(known) else None, off_diagonal)
 
 
 def _real(padding_mask: Tensor | None, x: Tensor) -> int:

@@ -108,12 +108,13 @@ SHOWN = 10  # number of strongest, and of weakest, heads in a table
 SIGNIFICANT = 0.05
 BIASED = 0.05  # the tables warn if CKA exceeds its unbiased estimate by more than this
 IMPORTANCE_MEANINGS = {
-    ABLATION: "Rise: increase of the loss, in bits per token, when {replaced}; 95 %: confidence "
-    "interval over sentences; p: p-value, corrected by Holm's method for all measured heads "
+    ABLATION: "Rise: increase of the loss, in bits per {unit}, when {replaced}; 95 %: confidence "
+    "interval over {summed}s; p: p-value, corrected by Holm's method for all measured heads "
     "(Michel et al. 2019; Voita et al. 2019)",
-    GRADIENT: "|Gradient|: absolute gradient of each sentence's loss with respect to a gate on the "
-    "head, summed over sentences, in bits per token (Michel et al. 2019, Eq. 2)",
+    GRADIENT: "|Gradient|: absolute gradient of each {summed}'s loss with respect to a gate on the "
+    "head, summed over {summed}s, in bits per {unit} (Michel et al. 2019, Eq. 2)",
 }
+SUMMED = {"token": "sentence", "example": "example"}  # unit -> what has a loss of its own
 REPLACED = {
     "zero": "the head's output is replaced by zeros",
     "mean": "the head's output is replaced by its mean over the split",
@@ -289,7 +290,8 @@ def importance_table(result: Model) -> Table:
     headings = ["component", "layer", "head", *(["rise", "95 %", "p"] if by_rise else [])]
     headings += ["|gradient|"] if "importance_gradient" in heads[0] else []
     return Table(
-        f"Importance of heads, {which} (loss {importance.loss:.3f} bits per token)", 3, headings,
+        f"Importance of heads, {which} (loss {importance.loss:.3f} bits per {importance.unit})", 3,
+        headings,
         [[_importance_cells(head) for head in part] for part in parts],
         tuple(_importance_findings(heads, importance)),
     )  # fmt: skip
@@ -347,7 +349,10 @@ def legend(results: list[Model]) -> list[str]:
         lines.append('Row "all, last": mean over the last measured layer of each component; row '
                      f'"all, mean": mean over {OVER["mean"]}')  # fmt: skip
     if first.importance:
-        replaced = REPLACED[first.importance.of]
+        unit = first.importance.unit
+        words = {
+            "replaced": REPLACED[first.importance.of], "unit": unit, "summed": SUMMED[unit],
+        }  # fmt: skip
         measured = [m for m in IMPORTANCE_MEANINGS if m in first.summary]
-        lines += [IMPORTANCE_MEANINGS[m].format(replaced=replaced) for m in measured]
+        lines += [IMPORTANCE_MEANINGS[m].format(**words) for m in measured]
     return [*lines, *([AGAINST_MEANING] if first.against else [])]

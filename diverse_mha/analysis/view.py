@@ -21,8 +21,8 @@ MAPS = {
     "svcca": ("pairs", "SVCCA with the other heads of the layer", "more similar"),
     "jsd": ("pairs_per_row", "JSD per query from the other heads of the layer", "differs more"),
     "entropy": ("heads", "entropy of the attention, nats", "less sharp"),
-    ABLATION: ("heads", "rise of the loss without the head, bits per token", "needed more"),
-    GRADIENT: ("heads", "|gradient| of a gate on the head, bits per token", "needed more"),
+    ABLATION: ("heads", "rise of the loss without the head, bits per {unit}", "needed more"),
+    GRADIENT: ("heads", "|gradient| of a gate on the head, bits per {unit}", "needed more"),
 }
 
 
@@ -108,7 +108,13 @@ def view_data(analyses: list[tuple[Model, list[dict]]]) -> dict:
             for component, entry in result.components.items()
         }
         models.append({"name": result.name, "components": components, "sentences": sentences})
-    measures = {m: [title, strong] for m, (_, title, strong) in MAPS.items() if m in measured}
+    importance = analyses[0][0].importance
+    unit = importance.unit if importance else ""
+    measures = {
+        m: [title.format(unit=unit), strong]
+        for m, (_, title, strong) in MAPS.items()
+        if m in measured
+    }
     return {"models": models, "measures": measures}
 
 

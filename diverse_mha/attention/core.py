@@ -157,6 +157,7 @@ class OpenHeads:
         previous_logits: Tensor | None,
         wanted: tuple[str, ...],
         layer_input: Tensor,
+        appended: int = 0,
     ) -> Attended:
         """Attend and aggregate.
 
@@ -170,6 +171,7 @@ class OpenHeads:
             previous_logits: (B, H, T, S) from the layer before.
             wanted: names of ``HeadStates`` to return.
             layer_input: (B, T, C), from which the queries are projected.
+            appended: number of keys at the end that belong to no position.
 
         Returns:
             Output (B, T, C), the wanted states and, with ``carry_logits``, the next layer's logits.
@@ -210,7 +212,8 @@ class OpenHeads:
         if self.aggregation_sees_input:
             seen = (merged, layer_input)
         elif self.aggregation_sees_values:  # in decoding the queries are the last positions
-            seen = (merged, v[:, :, v.size(2) - q.size(2) :])
+            end = v.size(2) - appended
+            seen = (merged, v[:, :, end - q.size(2) : end])
         carried = None
         if self.carry_logits:
             carried = logits
@@ -224,12 +227,15 @@ class OpenHeads:
         """Apply ``projections`` to keys and values (B, H, S, D).
 
         Returns:
-            Keys, values, and the values of layer 1 for the next layer, or None.
+            Keys, values, and the values of the first layer that runs for the next layer, or None.
         """
         carried = None
         if self.carry_values:
             carried = v if first_values is None else first_values
-        if self.projections is not None:
+        adds = self.projections is not None
+        if carried is not None and first_values is None:  # layer 1, or layer drop left it out
+            adds = adds and not getattr(self.projections, "adds_first", False)
+        if adds:
             k, v = self.projections.keys_values(k, v, first_values)
         return k, v, carried
 
@@ -253,6 +259,9 @@ class OpenHeads:
         if self.cascade is not None:
             masked = None if bias is None else bias < lowest_bias(bias.dtype) / 2
             logits = self.cascade(logits, previous_logits, masked, q, k)
+            if bias is not None and bias.dim() == 4 and bias.size(1) > 1:  # a mask for each head
+                samples = logits.size(1) // bias.size(1)
+                bias = bias.repeat(1, samples, 1, 1) if samples > 1 else bias
         scores = logits if bias is None else logits + bias
         exact = torch.promote_types(scores.dtype, torch.float32)
         weights = F.softmax(scores, dim=-1, dtype=exact).type_as(v)

@@ -34,6 +34,11 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
+def wide_range(tensor: Tensor) -> Tensor:
+    """Return a float16 tensor in float32, where squares neither vanish nor overflow; else as is."""
+    return tensor.float() if tensor.dtype == torch.float16 else tensor
+
+
 def full_precision(tensor: Tensor) -> torch.autocast:
     """Return a context manager that disables autocast, for matrix products."""
     return torch.autocast(tensor.device.type, enabled=False)

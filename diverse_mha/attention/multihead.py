@@ -162,8 +162,9 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             with ``carry_logits`` the logits. ``add_bias_kv`` and ``add_zero_attn`` append keys.
 
         Raises:
-            ValueError: for an unknown head state, another shape or dtype, or ``previous_logits``
-                without a cascade.
+            ValueError: for an unknown head state, another shape or dtype, ``previous_logits``
+                without a cascade, or an aggregation that takes each query's own value, such as
+                ``Exclusive``, with another number of keys than queries.
         """
         check_state_names(wanted)
         if previous_logits is not None and self.cascade is None:
@@ -171,8 +172,15 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         if not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         self._check_shapes(query, key, value, key_padding_mask, attn_mask)
+        if self.aggregation_sees_values and key.size(1) != query.size(1):
+            raise ValueError(
+                f"query has {query.size(1)} positions and key {key.size(1)}, but "
+                f"{type(self.out_proj).__name__} takes the value at each query's own position; "
+                "give query, key and value of the same sequence"
+            )
         q, k, v = self._project(query, key, value)
-        bias = self._bias(key_padding_mask, attn_mask, q, k.size(1) - key.size(1))
+        appended = k.size(1) - key.size(1)
+        bias = self._bias(key_padding_mask, attn_mask, q, appended)
         q, k, v = (self.split_heads(x) for x in (q, k, v))
         if self.projections is not None:
             q = self.projections.queries(q)
@@ -185,6 +193,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             previous_logits=previous_logits,
             wanted=wanted,
             layer_input=query,
+            appended=appended,
         )
         output = attended.output
         return attended._replace(output=output if self.batch_first else output.transpose(0, 1))

@@ -38,7 +38,13 @@ class ProjectionMap(nn.Module):
     Attention, the recorded head states and the cache of decoding use the module's results, so each
     key and value passes through the module once. It must therefore process every position
     independently.
+
+    Attributes:
+        adds_first: True if ``keys_values`` adds ``first``; it is then not called in the first layer
+            that runs, whose values are ``first``.
     """
+
+    adds_first = False
 
     def queries(self, queries: Tensor) -> Tensor:
         """Return the queries, (B, H, T, D), not scaled."""
@@ -52,8 +58,9 @@ class ProjectionMap(nn.Module):
         Args:
             keys: (B, H, S, D), projected.
             values: (B, H, S, D), projected.
-            first: (B, H, S, D), the projected values of layer 1 of the component; None in layer 1,
-                and if the method does not carry values.
+            first: (B, H, S, D), the projected values of layer 1 of the component, or of the first
+                layer that layer drop leaves; None in this layer, and if the method does not carry
+                values.
         """
         return keys, values
 

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from diverse_mha.attention.core import check_head_count
+from diverse_mha.attention.head_tensors import full_precision, wide_range
 from diverse_mha.attention.registries import AGGREGATION
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import Method, Place
@@ -21,7 +22,8 @@ class Exclusive(nn.Linear):
 
         z = y - (y . v) v / ||v||^2        result = [z_1, ..., z_H] W + b
 
-    For a value of length 0 nothing is subtracted. The projection keeps its parameter names.
+    For a value of length 0 nothing is subtracted. float16 is computed in float32, where squares of
+    values stay in range. The projection keeps its parameter names.
 
     Args:
         embed_dim: C, the width of the head outputs and of the result.
@@ -41,9 +43,12 @@ class Exclusive(nn.Linear):
         """Project (B, T, C); ``values`` are those of the same positions, (B, H, T, D)."""
         values = values.transpose(1, 2)  # (B, T, H, D)
         heads = head_outputs.unflatten(-1, values.shape[2:])
-        along = torch.linalg.vecdot(heads, values).unsqueeze(-1)  # (B, T, H, 1)
-        length = torch.linalg.vecdot(values, values).unsqueeze(-1).clamp_min(SMALLEST)
-        return F.linear((heads - values * (along / length)).flatten(-2), self.weight, self.bias)
+        y, v = wide_range(heads), wide_range(values)
+        with full_precision(values):  # autocast would round the products to float16 again
+            along = torch.linalg.vecdot(y, v).unsqueeze(-1)  # (B, T, H, 1)
+            length = torch.linalg.vecdot(v, v).unsqueeze(-1).clamp_min(SMALLEST)
+            rest = (y - v * (along / length)).to(heads.dtype)
+        return F.linear(rest.flatten(-2), self.weight, self.bias)
 
 
 def _build(options, place: Place) -> Exclusive:

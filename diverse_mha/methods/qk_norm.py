@@ -1,8 +1,10 @@
 """Queries and keys of length 1, with a learnt scale (Henry et al. 2020; Qwen3)."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from diverse_mha.attention.head_tensors import wide_range
 from diverse_mha.attention.registries import PROJECTIONS, ProjectionMap
 from diverse_mha.common.options import Method, Place
 from diverse_mha.common.ranges import COUNT
@@ -37,13 +39,20 @@ class QKNorm(ProjectionMap):
     def queries(self, queries: Tensor) -> Tensor:
         """Return g_h sqrt(D) q / ||q||, (B, H, T, D)."""
         scale = (self.scale * self.root).to(queries.dtype)
-        return F.normalize(queries, dim=-1, eps=SMALLEST) * scale[:, None, None]
+        return _unit(queries) * scale[:, None, None]
 
     def keys_values(
         self, keys: Tensor, values: Tensor, first: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return k / ||k||, (B, H, S, D), and the values as they are."""
-        return F.normalize(keys, dim=-1, eps=SMALLEST), values
+        return _unit(keys), values
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Return x / ||x|| over the last dimension; float16 is computed in float32."""
+    unit = F.normalize(wide_range(x), dim=-1, eps=SMALLEST)
+    # Under autocast the products round; on a GPU lengths, and so results, are in float32 anyway.
+    return unit if torch.is_autocast_enabled(x.device.type) else unit.to(x.dtype)
 
 
 def _build(options, place: Place) -> QKNorm:

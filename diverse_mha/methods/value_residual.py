@@ -16,7 +16,11 @@ class ValueResidual(ProjectionMap):
 
     with V_l the values of layer l, and V_1 those of layer 1 in the same component. a starts at 1
     and b at 0, so that a model starts unchanged; the paper's initial values could not be checked.
+    Layer drop trains parts of the model: in each, the first layer that runs takes the place of
+    layer 1, and nothing is added to its values.
     """
+
+    adds_first = True
 
     def __init__(self):
         super().__init__()

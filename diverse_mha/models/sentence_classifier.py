@@ -233,13 +233,21 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
     def _vectors(self, tokens: Tensor) -> Tensor:
         """Return the vectors (n * B, D) of sentences, in two passes if that saves time on a CPU."""
         groups = None
-        if tokens.device.type == "cpu":
+        if tokens.device.type == "cpu" and not self._draws_for_the_batch():
             lengths = tokens.ne(self.encoder.padding_idx).sum(dim=1).clamp(min=1)
             groups = split_by_length(lengths)
         if groups is None:
             return self._encode(tokens)[0]
         vectors = [self._encode(tokens[rows, : lengths[rows].max()])[0] for rows in groups]
         return torch.cat(vectors)[torch.cat(groups).argsort()]
+
+    def _draws_for_the_batch(self) -> bool:
+        """Return True if one draw of heads or layers to drop is for the batch, so for one pass."""
+        if not self.training:
+            return False
+        dropheads = (getattr(module, "drophead", None) for module in self.encoder.modules())
+        by_batch = any(getattr(part, "mask", None) == "batch" for part in dropheads)
+        return by_batch or self.encoder.encoder_layerdrop > 0
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
         """Return (log-)probabilities (B, classes) from the result of ``forward``."""

@@ -61,12 +61,12 @@ def browser(tmp_path_factory):
 def page(browser, report):
     """Function that opens the report on a screen of a given width, in a light or dark theme."""
 
-    def opened(width=1200, theme="light"):
+    def opened(width=1200, theme="light", path=report):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         scheme = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
-        browser.get(report.as_uri())
+        browser.get(path.as_uri())
         return browser
 
     return opened
@@ -116,6 +116,17 @@ def test_keyboard_selects_head_and_sentence(page, paths, data):
     strongest = words[max(range(len(words)), key=weights.__getitem__)]
     assert announced.startswith("encoder-decoder attention, layer 2, head 3: ")
     assert f"“{target}” looks most at {strongest} " in announced
+
+
+def test_maps_show_numbers_above_1_with_all_digits(page, report, tmp_path):
+    text = report.read_text(encoding="utf-8")
+    (kept,) = re.findall(r'(?s)<script[^>]* id="view-data">(.*?)</script>', text)
+    data = json.loads(kept)
+    data["models"][0]["components"]["encoder"]["maps"]["cka"][0] = [10.25, 0.5, -0.5, 20.05]
+    changed = tmp_path / "report.html"
+    changed.write_text(text.replace(kept, json.dumps(data)), encoding="utf-8")
+    cells = page(path=changed).find_elements("css selector", "#view-maps tbody button")
+    assert [cell.text for cell in cells[:4]] == ["10.25", ".50", "-.50", "20.05"]
 
 
 def test_page_makes_no_requests_and_logs_no_errors(page):

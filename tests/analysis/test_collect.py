@@ -257,3 +257,23 @@ def test_disagreement_equals_the_equations_of_li_2018(own):
             found = scores[name] if own else scores[name]["off_diagonal"]
             assert found["layers"] == pytest.approx([math.exp(value) for value in d], rel=1e-6)
             assert found["all"] == pytest.approx(math.exp(sum(d) / len(d)), rel=1e-6)
+
+
+def test_a_layer_with_one_head_has_no_score_over_pairs_and_does_not_count_in_the_mean():
+    selection = Selection(measures=("disagreement",))
+    states = states_of(build_ours(encoder_layers=3).double().eval(), toy_batch(), selection)
+    whole = measure([states], selection)["disagreement"]
+    tensors = ("values", "weights", "outputs")
+    single = {name: getattr(states["encoder"][1], name)[:, :1] for name in tensors}
+    states["encoder"][1] = states["encoder"][1]._replace(**single)
+    found = measure([states], selection)["disagreement"]
+    for score, old in whole["encoder"].items():
+        first, _, last = old["off_diagonal"]["layers"]
+        new = found["encoder"][score]["off_diagonal"]
+        assert new["layers"] == [first, None, last], "the other layers keep their scores"
+        assert new["all"] == pytest.approx(math.sqrt(first * last))
+        assert found["encoder"][score]["layers"][::2] == old["layers"][::2]
+    assert found["cross"] == whole["cross"] and found["decoder"] == whole["decoder"]
+    states["encoder"] = states["encoder"][1:2]
+    alone = measure([states], selection)["disagreement"]["encoder"]["output"]["off_diagonal"]
+    assert alone == {"layers": [None], "all": None}

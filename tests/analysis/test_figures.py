@@ -32,6 +32,16 @@ def test_colour_limit_is_the_largest_value_of_all_models(measure):
         assert shown[0, 1] == value and shown.mask[0, 0], "the diagonal does not count"
 
 
+@pytest.mark.parametrize(
+    "value,text",
+    [(118, "118"), (123.4, "123"), (-99.6, "-100"), (99.4, "99"), (0.25, ".25"), (-0.5, "-.5")],
+)
+def test_values_of_100_and_more_have_all_digits_before_the_point(value, text):
+    (axis, _) = maps_of(heat_maps(result("one", value, measure="jsd"), "jsd", 200.0))
+    assert {cell.get_text() for cell in axis.texts} == {text}
+    assert axis.get_title().endswith(f"mean {text.replace('.', '0.')}")
+
+
 def test_coefficient_curve_averages_pairs_of_unequal_length():
     pairs = {"1-2": [0.9, 0.5, 0.3], "1-3": [0.5], "2-3": []}
     layer = {"svcca": SimpleNamespace(coefficients=pairs)}

@@ -14,6 +14,10 @@ from diverse_mha.analysis.ablation import (
     sites_of,
 )
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, ImportanceMeter
+from diverse_mha.analysis.results import Component, Importance, Model
+from diverse_mha.analysis.similarity import summarise
+from diverse_mha.analysis.tables import legend, model_tables
+from diverse_mha.analysis.view import view_data
 from diverse_mha.evaluation.comparison.statistics import rate
 from tests import toy, toy_classification
 from tests.models.test_language_model import ADAPTIVE, build
@@ -112,6 +116,27 @@ def test_gradient_equals_the_finite_difference_of_a_gate(model_and_batch):
             slopes = ((losses[0] - losses[1]) / (2 * step)).abs().sum()
             counts = sentence_losses(model, batch, run_model(model, batch))[1].sum()
             assert heads[head] == pytest.approx(float(slopes / counts) / math.log(2), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["language model", "classifier"])
+def test_the_unit_of_the_loss_is_named_in_tables_and_maps(name):
+    model, batch = MODELS[name]()
+    model.double().eval()
+    meter = ImportanceMeter(model, sites_of(model), (ABLATION, GRADIENT))
+    list(meter.update(batch))
+    importance, modules = meter.result()
+    unit, others = ("example", "token") if name == "classifier" else ("token", "example")
+    assert importance.unit == unit and importance.tokens == (2 if unit == "example" else 12)
+    entries = {c: Component(4, 9, layers) for c, layers in modules.items()}
+    found = Model("m", "m.pt", "a", 9, entries, summarise(entries), importance=importance)
+    (table,) = model_tables(found)
+    titles = [title for title, _ in view_data([(found, [])])["measures"].values()]
+    texts = [table.title, *legend([found]), *titles]
+    assert len(texts) == 5 and all(f"bits per {unit}" in text for text in texts)
+    assert not any(f"per {others}" in text for text in texts)
+    of_each = "example" if unit == "example" else "sentence"
+    assert f"interval over {of_each}s" in texts[1] and f"each {of_each}'s loss" in texts[2]
+    assert Importance(0.5, 9, None, "zero").unit == "token", "results of before lack the unit"
 
 
 @torch.no_grad()

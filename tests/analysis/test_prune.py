@@ -108,6 +108,20 @@ def test_the_curve_has_an_interval_over_seeds(save, data, tmp_path, capsys):
 
 
 @pytest.mark.integration
+def test_losses_of_a_classifier_are_per_example(save, pairs, tmp_path, capsys):
+    path = save("pairs", "sentence_classifier", task="sentence_classification", data=pairs)
+    prune = ["prune", str(path), str(pairs), "--cpu", "--by", "random", "--output"]
+    assert run([*prune, str(tmp_path / "pruned.pt"), "--heads", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"loss on valid: \d\.\d{3} bits per example before, \d\.\d{3} after", printed)
+    arguments = ["--curve", "0,1", "--score-subset", "valid"]
+    assert run([*prune, str(tmp_path / "curve"), *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Heads pruned by random: loss, bits per example on valid\nshare ")
+    assert "loss, bits per example" in (tmp_path / "curve/curve.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.integration
 @pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
 def test_bleu_of_the_curve_equals_that_of_evaluate(checkpoint, data, tmp_path, capsys):
     data = shutil.copytree(data, tmp_path / "corpus/bin")

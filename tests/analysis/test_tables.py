@@ -90,6 +90,16 @@ def test_component_score_is_the_geometric_mean_of_its_layers():
     assert rows["all", "mean"]["Pos."] == 0
 
 
+def test_a_layer_without_a_score_is_a_dash_and_does_not_count_in_means():
+    found = result("a", 0.0, 0.5)
+    found.disagreement["cross"]["output"] = Score([0.5, 0.5], None, Score([0.3, None], None))
+    (table,) = (t for t in model_tables(found) if "Out." in t.headings)
+    column = table.headings.index("Out. i≠j")
+    assert [row[column] for row in table.groups[1]] == ["0.300", "-", "0.300"]
+    (sentence,) = comparison_tables([found, result("b", 0.0, 0.7)])[1].findings
+    assert sentence.startswith("Heads of b are more in disagreement than those of a: Out. 0.7")
+
+
 def test_tables_have_all_modules_and_the_legend_explains_all_columns():
     found = result("a", 0.0, 0.5)
     similarity, scores = model_tables(found)

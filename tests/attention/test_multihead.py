@@ -9,6 +9,7 @@ from torch import nn
 from diverse_mha.attention import STATE_NAMES, MultiheadAttention
 from diverse_mha.methods.coda import build_cascade
 from diverse_mha.methods.drophead import DropHeads
+from diverse_mha.methods.exclusive import Exclusive
 from diverse_mha.methods.routing import RoutingAggregation
 
 B, T, S, C, H = 3, 4, 6, 16, 4
@@ -138,6 +139,23 @@ def test_torchs_encoder_layer_calls_our_attention_at_evaluation(seam):
         torch.testing.assert_close(result, expected)
 
 
+@pytest.mark.parametrize("options", MODULES)
+def test_exclusive_attention_takes_the_values_of_the_queries_positions(options):
+    module = MultiheadAttention(
+        C, H, batch_first=True, dtype=torch.float64, aggregation=Exclusive(C, H), **MODULES[options]
+    ).double()
+    _, *sources = inputs(**MODULES[options])
+    query = sources[0] if sources[0].size(2) == C else torch.randn(B, S, C, dtype=torch.float64)
+    attended = module.attend(query, *sources, wanted=("outputs", "values"))
+    y, v = attended.states.outputs, attended.states.values
+    v = v[:, :, :S]  # learnt and zero keys are appended
+    z = y - (y * v).sum(-1, keepdim=True) * v / v.square().sum(-1, keepdim=True)
+    expected = z.transpose(1, 2).flatten(2) @ module.out_proj.weight.T + module.out_proj.bias
+    torch.testing.assert_close(attended.output, expected, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="query has 4 positions and key 6, but Exclusive takes"):
+        module(query[:, :T], *sources)
+
+
 @pytest.mark.parametrize("wanted", ["outputs", ("output",)])
 def test_unknown_states_are_reported(wanted):
     with pytest.raises(ValueError, match="head states: unknown 'o"):
@@ -200,6 +218,31 @@ def test_a_cascade_does_not_treat_a_soft_bias_as_a_mask():
     x = inputs()[0].float()
     soft = module.attend(x, x, x, attn_mask=-torch.ones(T, T), wanted=("logits",))
     assert soft.states.logits.count_nonzero() == B * H * T * T
+
+
+@pytest.mark.parametrize("kind", ["none", "residual", "mlp"])
+@pytest.mark.parametrize("additive", [False, True])
+def test_samples_are_averaged_with_a_mask_for_each_head(kind, additive):
+    """Negligible noise makes every sample the mean; a large one still leaves masked cells at 0."""
+    mask = torch.rand(B * H, T, T, generator=torch.Generator().manual_seed(5)) < 0.4
+    mask.diagonal(dim1=1, dim2=2).fill_(False)
+    hidden = mask.unflatten(0, (B, H))
+    given = torch.zeros(mask.shape).double().masked_fill(mask, float("-inf")) if additive else mask
+    x, found = inputs()[0], []
+    previous = torch.randn(B, H, T, T, generator=torch.Generator().manual_seed(4)).double()
+    previous = None if kind == "none" else previous
+    for samples, noise in ((0, 1e-12), (3, 1e-12), (3, 5.0)):
+        torch.manual_seed(0)
+        cascade = build_cascade(kind, H, noise=noise, samples=samples)
+        module = MultiheadAttention(C, H, batch_first=True, cascade=cascade).double().eval()
+        passed = previous if previous is None or not samples else previous.repeat(1, samples, 1, 1)
+        wanted = ("weights", "outputs")
+        found.append(
+            module.attend(x, x, x, attn_mask=given, previous_logits=passed, wanted=wanted).states
+        )
+        assert (found[-1].weights[hidden] == 0).all()
+    torch.testing.assert_close(found[0], found[1])
+    assert not torch.allclose(found[1].weights, found[2].weights)
 
 
 def test_two_masks_that_hide_all_keys_give_finite_outputs_in_half_precision():

@@ -135,6 +135,31 @@ def test_exclusive_attention_equals_its_equation():
     )
 
 
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("scale", [0.0, 1e-7, 1e-4, 1.0, 1e4])
+def test_squares_and_lengths_stay_in_range_in_float16(scale, autocast):
+    generator = torch.Generator().manual_seed(0)
+    draw = torch.randn(2, B, H, T, 64, generator=generator).clamp(-4, 4)
+    x, v = (z.half().requires_grad_() for z in scale * draw)
+    exclusive, norm = Exclusive(H * 64, H), QKNorm(H, 64)
+
+    def results(x, v):
+        yield exclusive(x.transpose(1, 2).flatten(2), v)
+        yield norm.queries(x)
+        yield norm.keys_values(x, v, None)[0]
+
+    expected = [y.detach() for y in results(x.float(), v.float())]
+    if not autocast:
+        exclusive.half(), norm.half()
+    with torch.autocast("cpu", torch.float16, enabled=autocast):
+        found = list(results(x, v))
+    for y, want in zip(found, expected, strict=True):
+        torch.testing.assert_close(y.float(), want, rtol=1e-2, atol=1e-2 * max(scale, 1e-3))
+        # Downstream gradients are of the size of the activations.
+        gradients = torch.autograd.grad((1e-2 * scale * y.float()).sum(), [x, v], allow_unused=True)
+        assert all(g is None or g.isfinite().all() for g in gradients)
+
+
 def test_an_elementwise_gate_scales_every_element():
     y, x, _ = states()
     y, x = (z.detach().transpose(1, 2).flatten(2).requires_grad_() for z in (y, x))

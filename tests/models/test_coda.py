@@ -132,6 +132,35 @@ def test_layerdrop_passes_logits_over_dropped_layers():
     assert len(counts) > 1, "some layers are dropped"
 
 
+def test_layers_left_out_by_layer_drop_count_as_the_mean_of_those_before():
+    options = {"logits": "residual", "cascade_form": "mean", "attention_noise": 0.0}
+    model = build_ours("transformer_coda", encoder_layers=5, encoder_layerdrop=0.5, **options)
+    model.double().eval()  # in training the loop over layers would drop some
+    ran = []  # (number, logits of the layers before, logits for the next layer)
+    for number, layer in enumerate(model.encoder.layers, start=1):
+        layer.self_attn.register_forward_hook(
+            lambda _, __, given, out, n=number: ran.append(
+                (n, given["previous_logits"], out.logits)
+            ),
+            with_kwargs=True,
+        )
+    model.train()
+    batch, skipped = toy_batch()["net_input"], 0
+    for seed in range(16):
+        torch.manual_seed(seed)
+        ran.clear()
+        encoded = model.encoder(batch["src_tokens"], return_head_states=("logits",))
+        contributions = []  # of layers 1, 2, ..., where those left out are filled in
+        for (number, before, passed), states in zip(ran, encoded["head_states"], strict=True):
+            skipped += number - len(contributions) - 1
+            while contributions and len(contributions) < number - 1:
+                contributions.append(sum(contributions) / len(contributions))
+            own = states.logits if before is None else states.logits - before
+            contributions += [own] if contributions else number * [own]
+            torch.testing.assert_close(passed, sum(contributions) / number)
+    assert skipped > 8
+
+
 REFUSED = {
     "--attention-noise -1.0: must be 0 or positive": {"attention_noise": -1.0},
     "--cascade-hidden-ratio 0: must be 1 or more": {"cascade_hidden_ratio": 0},

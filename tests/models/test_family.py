@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from diverse_mha.analysis.ablation import sites_of
+from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError
 from tests.models.test_language_model import TOKENS
 from tests.models.test_language_model import build as build_lm
@@ -86,6 +87,44 @@ def test_value_residual_adds_the_projected_values_of_layer_1():
         part = site.attention.projections
         assert part.first != 0
         torch.testing.assert_close(layers[1].values, part.own * own + part.first * first)
+
+
+def test_under_layer_drop_the_first_layer_that_runs_gives_the_values():
+    drop = {
+        f"{side}_{x}": v
+        for side in ("encoder", "decoder")
+        for x, v in (("layers", 3), ("layerdrop", 0.5))
+    }
+    model = moved(build_ours(projections="value-residual", **drop)).double()
+    model.eval()  # in training the loop over layers would drop some
+    projected, ran = {}, []
+
+    def record(site, out):
+        projected[site.component, site.number] = out
+        ran.append(site)
+
+    for site in sites_of(model):
+        site.attention.v_proj.register_forward_hook(lambda _, __, out, s=site: record(s, out))
+    model.train()
+    firsts = set()
+    for seed in range(16):
+        torch.manual_seed(seed)
+        ran.clear()
+        log_probs(model, toy_batch()).sum().backward()
+        torch.manual_seed(seed)
+        ran.clear()
+        _, extra = model(**toy_batch()["net_input"], return_head_states=("values",))
+        for component, layers in extra["head_states"].items():
+            sites = [site for site in ran if site.component == component]
+            assert len(sites) == len(layers)
+            values = [s.attention.split_heads(projected[component, s.number]) for s in sites]
+            for place, (site, own, found) in enumerate(zip(sites, values, layers, strict=True)):
+                part, expected = site.attention.projections, own
+                if place:
+                    expected = part.own * own + part.first * values[0]
+                torch.testing.assert_close(found.values, expected)
+            firsts |= {(component, sites[0].number)} if sites else set()
+    assert {component for component, number in firsts if number > 1} == set(COMPONENTS)
 
 
 @pytest.mark.parametrize("case", ["qk-norm", "value-residual", "sink", "exclusive"])

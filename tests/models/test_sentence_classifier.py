@@ -68,6 +68,38 @@ def test_encoding_in_groups_by_length_gives_the_same_outputs(seams):
     torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize(
+    "options, passes",
+    [
+        ({"drophead": 0.5, "drophead_mask": "batch"}, 1),
+        ({"encoder_layerdrop": 0.5}, 1),
+        ({"drophead": 0.5}, 2),
+        ({}, 2),
+    ],
+)
+def test_draws_for_a_whole_batch_are_made_in_one_pass(options, passes):
+    """A term with weight 0 asks for head states, which must not change what is drawn."""
+    still = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    model = build_classifier(**still, **options).double()
+    tokens = toy_batch(lengths=(6, 2, 3, 6))["net_input"]["src_tokens"]
+    calls = []
+    model.encoder.register_forward_hook(lambda *_: calls.append(1))
+    model.train()
+    for seed in range(4 if passes == 1 else 1):
+        calls.clear()
+        torch.manual_seed(seed)
+        scores = model(tokens)[0]
+        assert len(calls) == passes
+        if passes == 1:
+            torch.manual_seed(seed)
+            with_states = model(tokens, return_head_states=("outputs",))[0]
+            torch.testing.assert_close(scores, with_states)
+    model.eval()
+    calls.clear()
+    model(tokens)
+    assert len(calls) == 2
+
+
 def test_groups_by_length_have_the_fewest_positions():
     generator = random.Random(1)
     for _ in range(200):

@@ -99,7 +99,7 @@
         make("th", line, one.layers[layer], { scope: "row" });
         for (const [head, value] of values.entries()) {
           const text = value === null ? "-" : value.toFixed(digits);
-          const cell = make("button", make("td", line, ""), text.replace("0.", "."), {
+          const cell = make("button", make("td", line, ""), text.replace(/^(-?)0\./, "$1."), {
             type: "button",
             "aria-label": `${one.title}, layer ${one.layers[layer]}, head ${head + 1}: ${title} ${text}`,
           });

@@ -26,7 +26,8 @@ class Cascade(LogitMap):
     Args:
         noise: standard deviation of the noise, 1 in the paper; 0 for none.
         mean_over: number of layers before this one, whose contributions are averaged; 0 adds their
-            sum, as in the paper. A layer's contribution is its logits without those it added.
+            sum, as in the paper. A layer's contribution is its logits without those it added. A
+            layer that layer drop leaves out counts as the mean of those before it.
         samples: K, the number of samples at evaluation; 0 takes the mean, as the authors' release.
     """
 
@@ -48,7 +49,11 @@ class Cascade(LogitMap):
         return x.unflatten(1, (self._copies, -1)).mean(dim=1) if self._copies else x
 
     def carry(self, logits: Tensor, previous: Tensor | None) -> Tensor:
-        """Return what the next layer adds: all contributions summed (the logits) or averaged."""
+        """Return what the next layer adds: all contributions summed (the logits) or averaged.
+
+        The weights of the average are those of all layers before, also where layer drop leaves some
+        out, so that they are the same in training and evaluation.
+        """
         if previous is None or not self.mean_over:
             return logits
         previous = previous.to(logits.dtype)
@@ -210,7 +215,7 @@ class CarryOptions(NoiseOptions):
     cascade_form: str = option(
         "sum",
         "what a layer adds of the layers before: the sum of their logits (the papers), or the "
-        "mean (not in the papers)",
+        "mean (not in the papers), where dropped layers count as the mean before",
         choices=("sum", "mean"),
     )
 
