@@ -49,8 +49,12 @@ class Scored:
 
 def read_run(path: Path) -> Scored:
     """Read a run: a folder with a result, or the result's JSON file."""
-    file = _newest_result(path) if path.is_dir() else path
-    content = _content(file)
+    if path.is_dir():
+        file = _newest_result(path)
+        content = _content(file)
+    else:
+        file = path
+        content = _content(file, "evaluate again, or add --reference if it holds translations")
     if content is None:
         raise UserError(f"{file}: is not the result of an evaluation; name one, or a run's folder")
     if content.get("subset") == "valid":
@@ -115,9 +119,12 @@ def accuracy(subsets: dict[str, dict]) -> float:
     return right / examples if examples else 0.0
 
 
-def _content(file: Path) -> dict | None:
-    """Read a JSON file; None if it is not a result of an evaluation."""
-    content = read_json(file, "evaluate again")
+def _content(file: Path, cure: str = "evaluate again") -> dict | None:
+    """Read a JSON file; None if it is not a result of an evaluation.
+
+    ``cure`` ends the message about a file that is not JSON.
+    """
+    content = read_json(file, cure)
     known = {"sacrebleu", "perplexity", "subsets"}
     return content if isinstance(content, dict) and known & content.keys() else None
 
