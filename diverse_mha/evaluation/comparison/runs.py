@@ -1,6 +1,7 @@
 """Runs to compare: reads scores and sentence statistics from the files of an evaluation."""
 
 import math
+import os
 import re
 import sys
 from dataclasses import dataclass, field
@@ -130,11 +131,23 @@ def _content(file: Path, cure: str = "evaluate again") -> dict | None:
 
 
 def _newest_result(folder: Path) -> Path:
-    """Return the newest test result in a folder; file names with ``best`` take precedence."""
+    """Return the newest test result in a folder; file names with ``best`` take precedence.
+
+    Results of ensembles, which lie beside their first checkpoint, are left out: they are not the
+    run's own.
+    """
     contents = {file: _content(file) for file in sorted(folder.glob("*.json"))}
-    results = [
-        file for file, content in contents.items() if content and content.get("subset") != "valid"
-    ]
+    tested = {
+        file: content
+        for file, content in contents.items()
+        if content and content.get("subset") != "valid"
+    }
+    results = [file for file, content in tested.items() if not _of_ensemble(content)]
+    if tested and not results:
+        raise UserError(
+            f"{folder}: has results of ensembles alone; evaluate its model first, or name "
+            f"{next(iter(tested)).name} in it"
+        )
     if not results:
         raise UserError(f"{folder}: has no result of an evaluation; evaluate its model first")
     best = [file for file in results if "best" in file.name] or results
@@ -143,6 +156,11 @@ def _newest_result(folder: Path) -> Path:
         names = ", ".join(file.name for file in results)
         print(f"note: {folder}: using {chosen.name} of {names}", file=sys.stderr)
     return chosen
+
+
+def _of_ensemble(content: dict) -> bool:
+    """Return True if a result is of several checkpoints, whose paths it joins by ':'."""
+    return os.pathsep in str(content.get("checkpoint", ""))
 
 
 def without_seed(name: str) -> str:

@@ -148,6 +148,23 @@ def test_newest_result_of_the_best_checkpoint_is_used(folder, capsys):
     assert compare(folder, *files)[1]["measures"] == best[1]["measures"]
 
 
+def test_result_of_an_ensemble_is_not_taken_for_that_of_its_first_run(folder, capsys):
+    base, good = (Path(runs(folder, name, (1,))[0]) for name in ("base", "good"))
+    before = compare(folder, "--baseline", base, "--system", good)
+    ensemble = base / "a-checkpoint_best+b-checkpoint_best.test.json"
+    for ending in ("json", "hyp.detok"):
+        shutil.copy(good / f"test.{ending}", ensemble.with_suffix(f".{ending}"))
+    result = json.loads(ensemble.read_text()) | {"checkpoint": "runs/a/best.pt:runs/b/best.pt"}
+    ensemble.write_text(json.dumps(result))
+    assert compare(folder, "--baseline", base, "--system", good) == before
+    assert "note: " not in capsys.readouterr().err
+    # The ensemble can be compared by its file.
+    named = compare(folder, "--baseline", f"base={ensemble}", "--system", good)
+    assert named[0]["runs"][0]["BLEU"] == before[1]["runs"][0]["BLEU"]
+    (base / "test.json").unlink()
+    refused(folder, "--baseline BASE --system GOOD", "of ensembles alone; .*, or name a-checkpoi")
+
+
 def refused(folder, words, message):
     names = {"BASE": runs(folder, "base")[0], "GOOD": runs(folder, "good")[0]}
     words = re.sub("BASE|GOOD", lambda name: names[name[0]], words).split()
