@@ -178,15 +178,31 @@ def seed_of(path: Path) -> int | None:
     return int(numbers[-1]) if numbers else None
 
 
+def _reference(file: Path, result: dict) -> Path:
+    """Return the plain-text reference that a result records; raise an error if it is not there.
+
+    A relative path is looked up below the current folder, then below the folders above ``file``,
+    one of which is often that in which the evaluation ran.
+    """
+    name = f"{result['subset']}.{result['target_lang']}"
+    given = result.get("raw_reference")
+    for place in (Path.cwd(), *file.absolute().parents):
+        reference = place / (given or (place / result["data"]).parent / "raw" / name)
+        if reference.is_file():
+            return reference
+    if Path(given or result["data"]).is_absolute():
+        raise UserError(f"{file}: its reference {reference} is gone; put it back")
+    raise UserError(
+        f"{file}: its reference {given or Path(result['data']).parent / 'raw' / name} is not "
+        "here; run compare in the folder in which evaluate ran, or put it back"
+    )
+
+
 def _evaluated(file: Path, result: dict, reference: Path | None) -> Result:
     """Score the translations again; raise an error if the result records another score."""
     signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
     if reference is None:
-        name = f"{result['subset']}.{result['target_lang']}"
-        default = Path(result["data"]).absolute().parent / "raw" / name
-        reference = Path(result.get("raw_reference") or default)
-        if not reference.is_file():
-            raise UserError(f"{file}: its reference {reference} is gone; put it back")
+        reference = _reference(file, result)
     text = file.with_suffix(".hyp.detok")
     if not text.is_file():
         raise UserError(f"{text}: the translations are gone; run diverse-mha evaluate again")

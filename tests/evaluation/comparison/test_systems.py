@@ -98,6 +98,23 @@ def test_systems_are_scored_with_the_reference_of_their_evaluation(folder):
         compare(folder, *both(folder))
 
 
+@pytest.mark.parametrize("recorded", [{"data": "data/bin"}, {"raw_reference": "data/raw/test.en"}])
+def test_relative_paths_of_a_result_are_found_from_any_folder(
+    folder, tmp_path_factory, monkeypatch, recorded
+):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(folder)
+    before = compare(folder, *both(folder))
+    for method in ("base", "good"):
+        change(folder, method, **recorded)
+    assert compare(folder, *both(folder)) == before
+    monkeypatch.chdir(elsewhere)
+    assert compare(folder, *both(folder)) == before
+    (folder / "runs").rename(elsewhere / "runs")
+    with pytest.raises(UserError, match="reference data/raw/test.en is not here; run compare in"):
+        compare(folder, *both(elsewhere))
+
+
 def test_a_system_with_one_seed_is_marked_in_the_table(folder, capsys):
     arguments = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2,))]
     good = compare(folder, *arguments)[1]["measures"]["BLEU"]
