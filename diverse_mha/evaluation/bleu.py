@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import link_target, write_json, write_text
+from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.progress import counted
 from diverse_mha.corpora.text import rules_for
 
@@ -114,7 +115,7 @@ class Decoding:
             "lowercase": self.lowercase,
             "beam": self.beam,
             "lenpen": self.lenpen,
-            "generate_options": [*self.inputs.extra],
+            "generate_options": without_user_dir(self.inputs.extra),
             "engine": self.engine,
             "post_process": self.post_process,
             "moses_language": self.moses_language,

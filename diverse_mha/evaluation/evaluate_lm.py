@@ -17,6 +17,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cli
 from diverse_mha.common.files import check_data_folder, sha256_of, write_json, write_text
+from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.processes import versions
 from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint, updates_of
 from diverse_mha.evaluation.fairseq_command import (
@@ -185,7 +186,7 @@ def main(words: Sequence[str]) -> int:
         "data": str(data),
         "context_window": args.context_window,
         "tokens_per_sample": block,
-        "eval_lm_options": [*inputs.extra],
+        "eval_lm_options": without_user_dir(inputs.extra),
         "by_sentence": args.by_sentence,
     }
     output = evaluation_output(args, [checkpoint], args.subset, asked, "perplexity")

@@ -22,6 +22,7 @@ from diverse_mha.common.errors import (
 )
 from diverse_mha.common.files import USER_DIR, check_output_file, read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
+from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.progress import Progress, hide_log, with_progress
 from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.evaluation.run_folder import open_folders
@@ -165,12 +166,19 @@ def evaluation_output(
     if args.output is None and output.is_file() and not args.force:
         existing = read_json(output, "delete it, or give --output")
         for name, value in asked.items():
-            if existing.get(name, value) != value:
+            if _as_recorded(name, existing.get(name, value)) != value:
                 raise UserError(
                     f"{output}: is a result with {name} {existing[name]}, not {value}; give "
                     "--output FILE.json"
                 )
     return output
+
+
+def _as_recorded(name: str, value: Any) -> Any:
+    """Return a setting of a result as results record it today."""
+    if name.endswith("_options") and isinstance(value, list):
+        return without_user_dir(value)
+    return value
 
 
 def run_fairseq(

@@ -12,6 +12,7 @@ from diverse_mha.common import progress
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import preparation
 from diverse_mha.evaluation import evaluate, fairseq_command
+from diverse_mha.evaluation.bleu import Decoding
 from tests.corpora.test_prepared import NOTE
 
 
@@ -179,6 +180,25 @@ def test_result_with_other_settings_is_not_replaced(tmp_path, changed, message):
     assert fairseq_command.evaluation_output(*given) == file
     args.output, args.force = file, False
     assert fairseq_command.evaluation_output(*given) == file
+
+
+@pytest.mark.parametrize(
+    "recorded", [{"generate_options": ["--user-dir", "plugin", "--nbest", "2"]}]
+)
+def test_results_of_older_versions_with_the_same_settings_are_replaced(tmp_path, recorded):
+    file = tmp_path / "best.test.json"
+    settings = {"data": "bin", "generate_options": ["--nbest", "2"]}
+    file.write_text(json.dumps(settings | recorded | {"sacrebleu": 20.0}))
+    args = argparse.Namespace(force=False, output=None)
+    given = args, [f"{tmp_path}/best.pt"], "test", settings, "sacrebleu"
+    assert fairseq_command.evaluation_output(*given) == file
+
+
+def test_a_plugin_is_not_recorded_as_a_search_option():
+    extra = ("--user-dir", "plugin", "--max-len-b=9", "--user-dir=plugin")
+    inputs = fairseq_command.Inputs("best.pt", "bin", "test", True, extra)
+    decoding = Decoding(inputs, "de", "en", 5, 1.0, None, True, False, None, False, None, None)
+    assert decoding.to_json()["generate_options"] == ["--max-len-b=9"]
 
 
 def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):

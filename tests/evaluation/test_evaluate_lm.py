@@ -77,8 +77,8 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
 
 def test_options_of_fairseq_are_passed_on(data, checkpoint, scored, tmp_path):
     arguments = [f"{checkpoint}", f"{data}", "--output", f"{tmp_path / 'new/x.json'}"]
-    evaluate_lm.main([*arguments, "--no-progress-bar"])
-    assert scored[0].extra == ("--no-progress-bar",)
+    evaluate_lm.main([*arguments, "--no-progress-bar", "--user-dir", "plugin"])
+    assert scored[0].extra == ("--no-progress-bar", "--user-dir", "plugin")
     results = json.loads((tmp_path / "new/x.json").read_text())
     assert results["eval_lm_options"] == ["--no-progress-bar"]
 
