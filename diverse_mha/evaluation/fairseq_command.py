@@ -54,7 +54,8 @@ def evaluation_parser(
     parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
     text = f"{model}; for a run's folder, its recipe sets the checkpoint and default options"
     parser.add_argument("checkpoint", help=text)
-    parser.add_argument("data", metavar="data_bin", help=data)
+    # As a path, so that a result records the same without the slash of a completed folder name.
+    parser.add_argument("data", metavar="data_bin", type=lambda name: str(Path(name)), help=data)
     parser.add_argument(
         "--output",
         type=Path,
@@ -178,7 +179,7 @@ def _as_recorded(name: str, value: Any) -> Any:
     """Return a setting of a result as results record it today."""
     if name.endswith("_options") and isinstance(value, list):
         return without_user_dir(value)
-    return value
+    return str(Path(value)) if name == "data" else value
 
 
 def run_fairseq(

@@ -183,7 +183,7 @@ def test_result_with_other_settings_is_not_replaced(tmp_path, changed, message):
 
 
 @pytest.mark.parametrize(
-    "recorded", [{"generate_options": ["--user-dir", "plugin", "--nbest", "2"]}]
+    "recorded", [{"generate_options": ["--user-dir", "plugin", "--nbest", "2"]}, {"data": "bin/"}]
 )
 def test_results_of_older_versions_with_the_same_settings_are_replaced(tmp_path, recorded):
     file = tmp_path / "best.test.json"
@@ -215,6 +215,14 @@ def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):
         "translating: 3 of 5 sentences",
         "translating: 3 of 5 sentences, batch at token 4",
     ]
+
+
+@pytest.mark.parametrize("given", ["bin/", "./bin", "bin"])
+def test_a_data_folder_is_recorded_in_one_form(tmp_path, given):
+    torch.save({"cfg": {"model": {}}, "model": {"x": torch.ones(1)}}, tmp_path / "model.pt")
+    words = [str(tmp_path / "model.pt"), given]
+    args, inputs = fairseq_command.parse_with_fairseqs(evaluate.build_parser(), words, {})
+    assert args.data == inputs.data == "bin"
 
 
 def inputs_of(path, *words):
