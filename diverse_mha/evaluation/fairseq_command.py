@@ -166,8 +166,10 @@ def evaluation_output(
     check_replaceable("--output", output, is_own=json_with(key), inputs=inputs, force=args.force)
     if args.output is None and output.is_file() and not args.force:
         existing = read_json(output, "delete it, or give --output")
+        if len(checkpoints) > 1:  # other ensembles may have the same default name
+            asked = {**asked, "checkpoint": os.pathsep.join(checkpoints)}
         for name, value in asked.items():
-            if _as_recorded(name, existing.get(name, value)) != value:
+            if _comparable(name, existing.get(name, value)) != _comparable(name, value):
                 raise UserError(
                     f"{output}: is a result with {name} {existing[name]}, not {value}; give "
                     "--output FILE.json"
@@ -175,10 +177,12 @@ def evaluation_output(
     return output
 
 
-def _as_recorded(name: str, value: Any) -> Any:
-    """Return a setting of a result as results record it today."""
+def _comparable(name: str, value: Any) -> Any:
+    """Return a setting of a result in one form, also if an older version recorded another."""
     if name.endswith("_options") and isinstance(value, list):
         return without_user_dir(value)
+    if name == "checkpoint":
+        return [*map(os.path.abspath, value.split(os.pathsep))]
     return str(Path(value)) if name == "data" else value
 
 

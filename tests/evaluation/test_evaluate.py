@@ -194,6 +194,25 @@ def test_results_of_older_versions_with_the_same_settings_are_replaced(tmp_path,
     assert fairseq_command.evaluation_output(*given) == file
 
 
+def test_result_of_another_ensemble_is_not_replaced(tmp_path, monkeypatch):
+    """The name of an ensemble's result has the checkpoints' names, but not all of their folders."""
+    monkeypatch.chdir(tmp_path)
+    args = argparse.Namespace(force=False, output=None)
+    rest = "test", {"data": "bin"}, "sacrebleu"
+    first = ["a/averaged.pt", "b/checkpoint_best.pt"]
+    (tmp_path / "a").mkdir()
+    file = fairseq_command.evaluation_output(args, first, *rest)
+    content = {"data": "bin", "checkpoint": ":".join(first), "sacrebleu": 20.0}
+    file.write_text(json.dumps(content))
+    for same in (first, ["./a/averaged.pt", str(tmp_path / "b/checkpoint_best.pt")]):
+        assert fairseq_command.evaluation_output(args, same, *rest).samefile(file)
+    other = [first[0], "c/checkpoint_best.pt"]
+    with pytest.raises(
+        UserError, match=f"with checkpoint {':'.join(first)}, not {':'.join(other)}"
+    ):
+        fairseq_command.evaluation_output(args, other, *rest)
+
+
 def test_a_plugin_is_not_recorded_as_a_search_option():
     extra = ("--user-dir", "plugin", "--max-len-b=9", "--user-dir=plugin")
     inputs = fairseq_command.Inputs("best.pt", "bin", "test", True, extra)
