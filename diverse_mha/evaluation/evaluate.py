@@ -219,14 +219,19 @@ def main(words: Sequence[str]) -> int:
     check_scorer(target_lang)
     name = f"{args.subset}.{target_lang}"
     prepared = data.absolute().parent
-    raw, tok = read_parallel(
-        {
-            "--raw-reference": args.raw_reference or prepared / "raw" / name,
-            "--tok-reference": args.tok_reference or prepared / "tok" / name,
-        }
-    )
     made = preparation(data)
     tokeniser = made.tokeniser["tokeniser"]
+    tokenised = tokeniser != "none"
+    for option in ("moses_language", "tok_reference", "compound_split"):
+        if getattr(args, option) and not tokenised:
+            raise UserError(
+                f"{flag(option)}: has no effect, because {data} was not tokenised; leave it out"
+            )
+    references = {"--raw-reference": args.raw_reference or prepared / "raw" / name}
+    if tokenised:
+        references["--tok-reference"] = args.tok_reference or prepared / "tok" / name
+    raw, *more = read_parallel(references)
+    tok = more[0] if tokenised else raw
     decoding = Decoding(
         inputs,
         source_lang,
@@ -234,18 +239,13 @@ def main(words: Sequence[str]) -> int:
         beam=args.beam,
         lenpen=args.lenpen,
         post_process=made.post_process or subwords_of(data / f"dict.{target_lang}.txt"),
-        tokenised=tokeniser != "none",
+        tokenised=tokenised,
         lowercase=made.tokeniser["lowercase"],
         moses_language=args.moses_language,
         compound_split=args.compound_split,
         raw_reference=args.raw_reference,
         tok_reference=args.tok_reference,
     )
-    for option in ("moses_language", "tok_reference", "compound_split"):
-        if getattr(args, option) and not decoding.tokenised:
-            raise UserError(
-                f"{flag(option)}: has no effect, because {data} was not tokenised; leave it out"
-            )
     # Check the output before converting and translating, which may take hours.
     decoding = replace(decoding, engine=args.engine)
     asked = decoding.to_json()
@@ -271,13 +271,13 @@ def main(words: Sequence[str]) -> int:
     # fairseq writes to a temporary folder, so that an interruption leaves no partial result.
     with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
         if engine is not None:
-            tokenised = search_by_engine(engine, decoding, pair)
+            translated = search_by_engine(engine, decoding, pair)
         else:
-            tokenised = read_hypotheses(generate(decoding, folder, len(text)), len(tok))
+            translated = read_hypotheses(generate(decoding, folder, len(text)), len(tok))
     seconds = time.monotonic() - start
     moses = args.moses_language or made.languages.get(target_lang) or target_lang
-    plain = [*map(make_detokeniser(moses, tokeniser), tokenised)]
-    translations, references = (tokenised, plain), (tok, raw)
+    plain = [*map(make_detokeniser(moses, tokeniser), translated)]
+    translations, references = (translated, plain), (tok, raw)
     report(decoding, output, translations, references, source_sha256=source_sha256, seconds=seconds)
     return 0
 

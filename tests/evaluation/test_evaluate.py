@@ -135,6 +135,9 @@ def test_corpus_json_determines_text_settings(
     assert ("tokenised_bleu" in scores) is (tokeniser == "moses")
     assert ("tokenised BLEU" in capsys.readouterr().out) is (tokeniser == "moses")
     if tokeniser == "none":
+        (tmp_path / "tok/test.en").unlink()  # it is not scored
+        evaluate.main(command)
+        assert json.loads((tmp_path / "out.json").read_text())["sacrebleu"] == scores["sacrebleu"]
         options = [["--moses-language", "de"], ["--compound-split"], ["--tok-reference", raw]]
         for option in options:
             with pytest.raises(
