@@ -224,8 +224,10 @@ def main(words: Sequence[str]) -> int:
     tokenised = tokeniser != "none"
     for option in ("moses_language", "tok_reference", "compound_split"):
         if getattr(args, option) and not tokenised:
+            ours = option == "compound_split" and flag(option) not in words  # the recipe's
+            cure = "give --no-compound-split" if ours else "leave it out"
             raise UserError(
-                f"{flag(option)}: has no effect, because {data} was not tokenised; leave it out"
+                f"{flag(option)}: has no effect, because {data} was not tokenised; {cure}"
             )
     references = {"--raw-reference": args.raw_reference or prepared / "raw" / name}
     if tokenised:

@@ -180,7 +180,7 @@ def main(words: Sequence[str]) -> int:
     if args.by_sentence and args.context_window:
         raise UserError(
             f"--context-window {args.context_window}: does not go with --by-sentence, which "
-            "scores lines without context; leave one of them out"
+            "scores lines without context; give --context-window 0, or leave out --by-sentence"
         )
     asked = {
         "data": str(data),

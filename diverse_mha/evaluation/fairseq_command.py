@@ -102,13 +102,15 @@ def parse_with_fairseqs(
     fairseq to the reason.
     """
     args, _ = parser.parse_known_args(words)
-    checkpoint, words = open_folders(args.checkpoint, words)
-    args, extra = parser.parse_known_args(words)
+    checkpoint, all_words = open_folders(args.checkpoint, words)
+    args, extra = parser.parse_known_args(all_words)
     hide_log("fairseq.data")
     for word in extra:
         name = word.partition("=")[0]
         for option, why in (_REFUSED | refused).items():
             if option.startswith(name) if name.startswith("--") else option == name[:2]:
+                if word not in words:  # the user cannot leave out what the recipe has
+                    why = f"{why.partition(';')[0]}; the recipe has it: name a checkpoint instead"
                 raise UserError(f"{name}: {why}")
     inputs = Inputs(checkpoint, str(args.data), args.subset, args.cpu, tuple(extra))
     return args, _sampled(inputs, args.attention_samples)

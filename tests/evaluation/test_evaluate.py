@@ -144,6 +144,12 @@ def test_corpus_json_determines_text_settings(
                 UserError, match=f"{option[0]}: has no effect, .* not tokenised; le"
             ):
                 evaluate.main([*command, *option])
+        cfg = {"task": {"_name": "translation"}, "scoring": {"score": "compound_split_bleu"}}
+        torch.save({"model": {}, "cfg": cfg}, tmp_path / "checkpoint_last.pt")
+        command[0] = str(tmp_path)  # a run, whose recipe has the option
+        with pytest.raises(UserError, match="--compound-split: .*; give --no-compound-split"):
+            evaluate.main(command)
+        assert evaluate.main([*command, "--no-compound-split"]) == 0
 
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "auto"])

@@ -83,6 +83,16 @@ def test_options_of_fairseq_are_passed_on(data, checkpoint, scored, tmp_path):
     assert results["eval_lm_options"] == ["--no-progress-bar"]
 
 
+def test_sentences_are_scored_by_the_cure_that_is_given_for_a_context_window(
+    data, checkpoint, scored
+):
+    """The context window may come from a recipe, which the user cannot leave out."""
+    words = [f"{checkpoint}", f"{data}", "--context-window", "5", "--by-sentence"]
+    with pytest.raises(UserError, match="--by-sentence, .*; give --context-window 0, or leave o"):
+        evaluate_lm.main(words)
+    assert evaluate_lm.main([*words, "--context-window", "0"]) == 0
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_has_no_perplexity(data, checkpoint, monkeypatch, loss):
     monkeypatch.setattr(evaluate_lm, "score", lambda *given: (loss, 16))

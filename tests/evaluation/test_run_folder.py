@@ -58,6 +58,16 @@ def test_without_a_recipe_the_best_checkpoint_and_defaults_are_used(run):
     assert (args.beam, args.lenpen, args.compound_split, inputs.extra) == (5, 1.0, False, ())
 
 
+def test_an_option_of_the_recipe_that_is_refused_has_a_cure(run):
+    write(run / "checkpoint_last.pt", 3, {}, replace_unk="")
+    with pytest.raises(UserError, match="--replace-unk: .*; the recipe has it: name a checkpoint"):
+        parse_with_fairseqs(build_parser(), [str(run), "bin"], {})
+    with pytest.raises(UserError, match="--replace-unk: copies words .*; leave it out"):
+        parse_with_fairseqs(
+            build_parser(), [str(run / "checkpoint_1_1.pt"), "b", "--replace-unk"], {}
+        )
+
+
 def test_a_checkpoint_named_by_its_path_does_not_use_the_recipe(run):
     words = [str(run / "checkpoint_last.pt"), "bin"]
     args, inputs = parse_with_fairseqs(build_parser(), words, {})
