@@ -64,7 +64,7 @@ def _model(folder: Path, pipeline: Pipeline) -> Path:
             raise UserError(
                 f"{output}: was not written by diverse-mha average; move it, or name a checkpoint"
             )
-    paths = newest_checkpoints(folder, pipeline.average, pipeline.average_by)
+    paths = newest_checkpoints(folder, pipeline.average, pipeline.average_by, recipe=True)
     save_checkpoint(average_checkpoints(paths), output)
     return output
 

@@ -74,6 +74,14 @@ def test_a_checkpoint_named_by_its_path_does_not_use_the_recipe(run):
     assert inputs.checkpoint == str(run / "checkpoint_last.pt") and args.beam == 5
 
 
+def test_too_few_checkpoints_for_the_recipe_have_a_cure_that_the_command_knows(run):
+    (run / "checkpoint_1_1.pt").unlink()
+    (run / "checkpoint_1_2.pt").unlink()
+    few = "its recipe averages 2 checkpoints: only 1 file checkpoint_<epoch>_<N>.pt found"
+    with pytest.raises(UserError, match=f"{few}; name a checkpoint$"):
+        open_folders(str(run), [])
+
+
 def test_a_folder_without_checkpoints_or_with_a_foreign_average_is_refused(run, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="empty: has no checkpoint_best.pt.*; name a checkpoint"):
