@@ -72,6 +72,12 @@ def newest_checkpoints(
     return [found[number] for number in sorted(found)[-count:]]
 
 
+def averaged_from(path: str | Path) -> list[str] | None:
+    """Return the names of the checkpoints that a checkpoint averages; None if it records none."""
+    names = (load_checkpoint(path, mmap=True).get("extra_state") or {}).get("averaged_from")
+    return [*map(str, names)] if isinstance(names, list) else None
+
+
 def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     """Return the average of checkpoints of one architecture. ``paths`` are in order, oldest first.
 
