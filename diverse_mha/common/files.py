@@ -26,7 +26,12 @@ def read_json(path: Path, cure: str) -> Any:
 
 def write_json(path: Path, content: dict) -> None:
     """Write indented JSON, replacing the file atomically."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json_text(content))
+
+
+def json_text(content: dict) -> str:
+    """Return a file's text of indented JSON."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -39,10 +44,21 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def write_files(files: Mapping[Path, bytes]) -> None:
+def write_results(files: Mapping[Path, str]) -> None:
+    """Write the text files of a result; the last one tells that the others are complete.
+
+    It is removed before the first of them is replaced, so that it never stands beside files of
+    another result.
+    """
+    contents = {path: printable(text).encode() for path, text in files.items()}
+    write_files(contents, last_tells=True)
+
+
+def write_files(files: Mapping[Path, bytes], *, last_tells: bool = False) -> None:
     """Write all files under temporary names, then replace each target atomically.
 
-    Missing folders are created. An error before the first replacement leaves all targets unchanged.
+    Missing folders are created. An error before the first replacement leaves all targets unchanged;
+    with ``last_tells`` it may remove the last one (see :func:`write_results`).
     """
     targets = {path: link_target(path) for path in files}
     parts = {path: at.with_name(f".{at.name}.{os.getpid()}.tmp") for path, at in targets.items()}
@@ -50,6 +66,8 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         for path, part in parts.items():
             part.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(files[path])
+        if last_tells:
+            targets[path].unlink(missing_ok=True)
         for path, part in parts.items():
             os.replace(part, targets[path])
     except OSError as error:

@@ -27,7 +27,7 @@ from diverse_mha.common.progress import Progress
 from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.subwords import join_subwords
 from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
-from diverse_mha.evaluation.bleu import Decoding, check_scorer, report
+from diverse_mha.evaluation.bleu import TRANSLATIONS, Decoding, check_scorer, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
 from diverse_mha.evaluation.engine import CTranslate2, Search, open_engine
 from diverse_mha.evaluation.fairseq_command import (
@@ -253,7 +253,8 @@ def main(words: Sequence[str]) -> int:
     asked = decoding.to_json()
     if args.engine == "auto":
         del asked["engine"]  # not known before the conversion
-    output = evaluation_output(args, inputs.checkpoints, args.subset, asked, "sacrebleu")
+    place = args, inputs.checkpoints, args.subset
+    output = evaluation_output(*place, asked, "sacrebleu", TRANSLATIONS)
     check_split(data, args.subset)
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
     check_count(len(text), "sentences", len(tok))
@@ -264,8 +265,7 @@ def main(words: Sequence[str]) -> int:
     )  # fmt: skip
     if args.engine == "auto":
         decoding = replace(decoding, engine="ctranslate2" if engine else "fairseq")
-        asked = decoding.to_json()
-        evaluation_output(args, inputs.checkpoints, args.subset, asked, "sacrebleu")
+        evaluation_output(*place, decoding.to_json(), "sacrebleu", TRANSLATIONS)
     source = prepared / "raw" / f"{args.subset}.{source_lang}"
     source_sha256 = sha256_of(source) if source.is_file() else None
 

@@ -141,6 +141,7 @@ def evaluation_output(
     default: str,
     asked: Mapping[str, Any],
     key: str,
+    beside: Sequence[str] = (),
 ) -> Path:
     """Return ``--output`` or the default file beside the first checkpoint.
 
@@ -151,6 +152,7 @@ def evaluation_output(
         default: suffix of the default name.
         asked: settings of this evaluation; a result with other settings is not replaced.
         key: a key that every result of the command has.
+        beside: suffixes of the files that are written beside it.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
@@ -165,7 +167,12 @@ def evaluation_output(
         getattr(args, "raw_reference", None),
         getattr(args, "tok_reference", None),
     ]
-    check_replaceable("--output", output, is_own=json_with(key), inputs=inputs, force=args.force)
+    files = [output.with_suffix(suffix) for suffix in beside]
+    for file in files:
+        check_output_file("--output", file)
+    check_replaceable(
+        "--output", output, is_own=json_with(key), beside=files, inputs=inputs, force=args.force
+    )
     if args.output is None and output.is_file() and not args.force:
         existing = read_json(output, "delete it, or give --output")
         if len(checkpoints) > 1:  # other ensembles may have the same default name

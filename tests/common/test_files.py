@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from diverse_mha.common.files import (
     check_data_folder,
     check_output_file,
     write_files,
+    write_results,
     write_text,
 )
 
@@ -98,6 +100,34 @@ def test_the_error_contains_the_path_of_the_requested_file(tmp_path):
         write_files({tmp_path / "a": b"a", tmp_path / "b": b"b"})
     assert refused.value.filename == str(tmp_path / "b") and refused.value.filename2 is None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_a_result_never_stands_beside_files_of_another(tmp_path, monkeypatch, fails):
+    files = [tmp_path / name for name in ("a.tok", "a.detok", "a.json")]
+    write_results(dict.fromkeys(files, "old"))
+    replace, calls = os.replace, []
+
+    def interrupted(part, path):
+        calls.append(path)
+        if len(calls) > fails:
+            raise KeyboardInterrupt
+        replace(part, path)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_results(dict.fromkeys(files, "new"))
+    assert sorted(tmp_path.iterdir()) == sorted(files[:2]), "the last file tells"
+    monkeypatch.undo()
+    write_results(dict.fromkeys(files, "whole"))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="full"):
+        write_results(dict.fromkeys(files, "new"))
+    assert [file.read_text() for file in files] == ["whole"] * 3
 
 
 def test_link_to_an_unwritable_folder_is_refused(tmp_path):

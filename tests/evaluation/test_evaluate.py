@@ -167,6 +167,30 @@ def test_an_existing_output_is_refused_before_the_model_is_converted(tmp_path, m
         evaluate.main([*command, "--engine", engine])
 
 
+@pytest.mark.parametrize("name", ["out.hyp.tok", "out.hyp.detok"])
+def test_foreign_files_beside_the_output_are_not_replaced(tmp_path, monkeypatch, name):
+    data = binarised(tmp_path / "bin", ["lo@@ 2"])
+    for folder in ("raw", "tok"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test.en").write_text("a\n")
+    torch.save({"model": {}}, tmp_path / "model.pt")
+    (tmp_path / name).write_text("b\n")
+    for done in ("check_translates", "check_split"):
+        monkeypatch.setattr(evaluate, done, lambda *_: None)
+    monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
+    monkeypatch.setattr(evaluate, "generate", lambda *_: tmp_path / "made")
+    (tmp_path / "made").write_text("H-0\t-1\ta\n")
+    command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
+    with pytest.raises(UserError, match=f"--output .*{name}: exists without out.json.*or --force"):
+        evaluate.main(command)
+    with pytest.raises(UserError, match=f"{name}: is read by this command; give another name"):
+        evaluate.main([*command, "--raw-reference", str(tmp_path / name), "--force"])
+    assert (tmp_path / name).read_text() == "b\n"
+    assert evaluate.main([*command, "--force"]) == 0
+    assert (tmp_path / name).read_text() == "a\n"
+    assert evaluate.main(command) == 0, "own files are replaced"
+
+
 @pytest.mark.parametrize(
     "changed, message",
     [

@@ -93,6 +93,18 @@ def test_sentences_are_scored_by_the_cure_that_is_given_for_a_context_window(
     assert evaluate_lm.main([*words, "--context-window", "0"]) == 0
 
 
+def test_foreign_scores_beside_the_output_are_not_replaced(data, checkpoint, scored):
+    command, foreign = [f"{checkpoint}", f"{data}"], checkpoint.with_name("best.test.scores.tsv")
+    foreign.write_text("mine\n")
+    with pytest.raises(UserError, match="best.test.scores.tsv: exists without best.test.json"):
+        evaluate_lm.main([*command, "--by-sentence"])
+    assert evaluate_lm.main(command) == 0 and foreign.read_text() == "mine\n"
+    foreign.with_name("best.test.json").unlink()
+    for more in (["--force"], []):
+        assert evaluate_lm.main([*command, "--by-sentence", *more]) == 0
+        assert foreign.read_text() == ""
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_has_no_perplexity(data, checkpoint, monkeypatch, loss):
     monkeypatch.setattr(evaluate_lm, "score", lambda *given: (loss, 16))
