@@ -1,5 +1,6 @@
 """``diverse-mha compare`` with folders of runs."""
 
+import errno
 import json
 import os
 import random
@@ -273,6 +274,24 @@ def test_results_with_another_scorer_or_source_text_are_refused(folder, settings
     change(folder, "good", **settings)
     with pytest.raises(UserError, match=message):
         compare(folder, *both(folder), "--despite-search")
+
+
+def test_a_comparison_stopped_by_a_full_disk_leaves_no_tables_alone(folder, monkeypatch):
+    """Tables without their JSON file would not be replaced by the same command."""
+    write = Path.write_bytes
+
+    def full(path, content):
+        if "out.json" in path.name:
+            raise OSError(errno.ENOSPC, "full")
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="full"):
+        compare(folder, *both(folder))
+    assert not list(folder.glob("*out.*"))
+    monkeypatch.undo()
+    assert compare(folder, *both(folder))
+    assert len(list(folder.glob("out.*"))) == 4
 
 
 def test_copied_run_is_refused(folder):
