@@ -29,7 +29,7 @@ once() { # OUTPUT INPUT COMMAND...: runs a step, unless it has already made OUTP
         echo "(already done)"
         sed 1d "$log"
     elif [[ $1 -nt $2 && -f $log ]]; then
-        echo "error: $1: was made by another command (see the first line of $log); delete $1," \
+        echo "error: $1: was made by another command (see the first line of $log); delete ${1/%.json/.*}," \
             "or choose another checkpoint.save_dir" >&2
         exit 2
     else

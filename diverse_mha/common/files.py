@@ -1,5 +1,6 @@
 """Files: atomic writes, paths of the package, checks of input and output paths."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -25,7 +26,12 @@ def read_json(path: Path, cure: str) -> Any:
 
 def write_json(path: Path, content: dict) -> None:
     """Write indented JSON, replacing the file atomically."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json_text(content))
+
+
+def json_text(content: dict) -> str:
+    """Return a file's text of indented JSON."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -38,10 +44,21 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def write_files(files: Mapping[Path, bytes]) -> None:
+def write_results(files: Mapping[Path, str]) -> None:
+    """Write the text files of a result; the last one tells that the others are complete.
+
+    It is removed before the first of them is replaced, so that it never stands beside files of
+    another result.
+    """
+    contents = {path: printable(text).encode() for path, text in files.items()}
+    write_files(contents, last_tells=True)
+
+
+def write_files(files: Mapping[Path, bytes], *, last_tells: bool = False) -> None:
     """Write all files under temporary names, then replace each target atomically.
 
-    Missing folders are created. An error before the first replacement leaves all targets unchanged.
+    Missing folders are created. An error before the first replacement leaves all targets unchanged;
+    with ``last_tells`` it may remove the last one (see :func:`write_results`).
     """
     targets = {path: link_target(path) for path in files}
     parts = {path: at.with_name(f".{at.name}.{os.getpid()}.tmp") for path, at in targets.items()}
@@ -49,6 +66,8 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         for path, part in parts.items():
             part.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(files[path])
+        if last_tells:
+            targets[path].unlink(missing_ok=True)
         for path, part in parts.items():
             os.replace(part, targets[path])
     except OSError as error:
@@ -68,18 +87,55 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Context manager: open a temporary file for writing bytes, then rename it to ``path``.
 
     An error deletes the temporary file and leaves ``path`` unchanged. Symbolic links are followed.
+    Processes that write one path at once use a temporary file each; the last one to end wins.
     """
     path = link_target(path)
-    part = Path(f"{path}.tmp")
-    try:
-        with open(part, "wb") as file:
+    with _temporary(path) as file:
+        part = Path(file.name)
+        try:
             yield file
             file.flush()
             os.fsync(file.fileno())  # otherwise a power cut could leave an empty file
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+            # Still locked: another process would empty the file.
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def _temporary(path: Path) -> BinaryIO:
+    """Open, lock and empty ``path.tmp``; if another process writes it, ``path.2.tmp``, and so on.
+
+    What a killed process left is no longer locked, and is used again.
+    """
+    number, renamed = 1, 0
+    while True:
+        name = f"{path}.tmp" if number == 1 else f"{path}.{number}.tmp"
+        # Not emptied yet: another process may be writing it.
+        file = open(name, "wb", opener=lambda at, flags: os.open(at, flags & ~os.O_TRUNC, 0o666))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            number += 1
+            continue
+        except OSError:  # the file system has no locks
+            renamed = 9
+        # Its writer may have renamed it just before it was locked. Few tries, because a file system
+        # may have no constant file numbers.
+        if renamed == 9 or _is_at(file, name):
+            file.truncate()
+            return file
+        file.close()
+        renamed += 1
+
+
+def _is_at(file: BinaryIO, name: str) -> bool:
+    """Return True if an open file is the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(name))
+    except FileNotFoundError:
+        return False
 
 
 def sha256_of(path: str | os.PathLike) -> str:

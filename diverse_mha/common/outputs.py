@@ -37,7 +37,8 @@ def check_replaceable(
         option: the option that set the path, such as ``--output``, for messages.
         path: the file to write.
         is_own: returns True if the existing file is a result of this command.
-        beside: further output files; they may be replaced if ``path`` exists and ``is_own``.
+        beside: further output files, of which nothing but ``path`` tells who wrote them: they may
+            be replaced if ``path`` exists and ``is_own``.
         inputs: files that the command reads.
         force: replace files that other programs wrote.
     """
@@ -49,6 +50,11 @@ def check_replaceable(
     existing = [target for target in targets if target.exists()]
     if force or not existing or (targets[0].exists() and is_own(targets[0])):
         return
+    if existing[0] != targets[0]:
+        raise UserError(
+            f"{option} {existing[0]}: exists without {targets[0].name}, so this command may not "
+            "have written it; move it, give another name, or --force"
+        )
     raise UserError(
         f"{option} {existing[0]}: exists and was not written by this command; give another name, "
         "or --force"

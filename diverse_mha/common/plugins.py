@@ -1,6 +1,7 @@
 """Imports the user's own plugins (``--user-dir``)."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
@@ -11,6 +12,20 @@ def add_user_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--user-dir", metavar="FOLDER", help="import this package first (docs/extending.md)"
     )
+
+
+def without_user_dir(words: Iterable[str]) -> list[str]:
+    """Return options without ``--user-dir`` and its value.
+
+    A result does not record it among the settings: it is where code lies, and a model that needs no
+    plugin is evaluated without.
+    """
+    kept, value = [], False
+    for word in words:
+        if not value and word != "--user-dir" and not word.startswith("--user-dir="):
+            kept.append(word)
+        value = not value and word == "--user-dir"
+    return kept
 
 
 def import_plugin(folder: str | None) -> None:

@@ -75,15 +75,18 @@ def to_latex(layout: Layout, label: str) -> str:
     return "\n".join([*parts, rf"\label{{{label}}}", r"\end{table}"]) + "\n"
 
 
-def write_texts(layout: Layout, folder: Path, name: str) -> list[Path]:
-    """Write the table as ``NAME.md``, ``.csv`` and ``.tex``, and return the files."""
-    texts = {
-        ".md": to_markdown(layout),
-        ".csv": to_csv(layout),
-        ".tex": to_latex(layout, f"tab:{name}"),
+def texts_of(layout: Layout, folder: Path, name: str) -> dict[Path, str]:
+    """Return the table as the files ``NAME.md``, ``.csv`` and ``.tex`` and their texts."""
+    return {
+        folder / f"{name}.md": to_markdown(layout),
+        folder / f"{name}.csv": to_csv(layout),
+        folder / f"{name}.tex": to_latex(layout, f"tab:{name}"),
     }
-    files = []
-    for ending, text in texts.items():
-        files.append(folder / f"{name}{ending}")
-        write_text(files[-1], text)
-    return files
+
+
+def write_texts(layout: Layout, folder: Path, name: str) -> list[Path]:
+    """Write the files of :func:`texts_of`, and return them."""
+    texts = texts_of(layout, folder, name)
+    for file, text in texts.items():
+        write_text(file, text)
+    return [*texts]

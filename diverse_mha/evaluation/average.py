@@ -5,7 +5,7 @@ The result (Vaswani et al. 2017, section 6.1) is a fairseq checkpoint without op
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -21,38 +21,61 @@ from diverse_mha.evaluation.checkpoints import (
     written_by,
 )
 
+#: Kind of checkpoint -> form of its name, pattern with its number, setting that saves it.
+_KINDS = {
+    "epoch": (
+        "checkpoint<N>.pt", r"checkpoint(\d+)\.pt", "checkpoint.no_epoch_checkpoints=false"
+    ),
+    "update": (
+        "checkpoint_<epoch>_<N>.pt", r"checkpoint_\d+_(\d+)\.pt",
+        "checkpoint.save_interval_updates=N",
+    ),
+}  # fmt: skip
 
-def newest_checkpoints(folder: str | Path, count: int, by: str = "epoch") -> list[Path]:
+
+def by_number(paths: Iterable[Path], by: str) -> dict[int, Path]:
+    """Return number -> path of the checkpoints of a kind, ``"epoch"`` or ``"update"``."""
+    matches = ((re.fullmatch(_KINDS[by][1], path.name), path) for path in paths)
+    return {int(match[1]): path for match, path in matches if match}
+
+
+def newest_checkpoints(
+    folder: str | Path, count: int, by: str = "epoch", *, recipe: bool = False
+) -> list[Path]:
     """Return the last ``count`` checkpoints in a run's ``--save-dir``, oldest first.
 
-    ``by`` is ``"epoch"`` for ``checkpoint<N>.pt``, or ``"update"`` for
-    ``checkpoint_<epoch>_<updates>.pt``.
+    Args:
+        folder: the run.
+        count: number of checkpoints.
+        by: ``"epoch"`` for ``checkpoint<N>.pt``, or ``"update"`` for
+            ``checkpoint_<epoch>_<updates>.pt``.
+        recipe: True if a recipe, not an option, gives ``count`` and ``by``; for messages.
     """
     if count < 1:
         raise UserError(f"--last {count}: must be at least 1")
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; give the --save-dir of a training run")
-    shape, pattern, setting = {
-        "epoch": (
-            "checkpoint<N>.pt", r"checkpoint(\d+)\.pt", "checkpoint.no_epoch_checkpoints=false"
-        ),
-        "update": (
-            "checkpoint_<epoch>_<N>.pt", r"checkpoint_\d+_(\d+)\.pt",
-            "checkpoint.save_interval_updates=N",
-        ),
-    }[by]  # fmt: skip
-    matches = ((re.fullmatch(pattern, path.name), path) for path in folder.iterdir())
-    by_number = {int(match[1]): path for match, path in matches if match}
-    if len(by_number) < count:
-        cure = f"train with {setting}"
-        if by_number:
-            cure = f"give --last {len(by_number)}, or train longer"
+    found = by_number(folder.iterdir(), by)
+    if len(found) < count:
+        shape, _, setting = _KINDS[by]
+        cures = [f"give --last {len(found)}", "train longer"] if found else []
+        (other,) = _KINDS.keys() - {by}
+        if len(by_number(folder.iterdir(), other)) >= count:
+            cures.append(f"give --by {other}")
+        cures = cures or [f"train with {setting}"]
+        asked = f"its recipe averages {count} checkpoints" if recipe else f"--last {count}"
         raise UserError(
-            f"{folder}: --last {count}: only {counted(len(by_number), 'file')} {shape} found; "
-            f"{cure}"
+            f"{folder}: {asked}: only {counted(len(found), 'file')} {shape} found; "
+            f"{'name a checkpoint' if recipe else ', or '.join(cures)}"
         )
-    return [by_number[number] for number in sorted(by_number)[-count:]]
+    return [found[number] for number in sorted(found)[-count:]]
+
+
+def averaged_from(path: str | Path) -> list[str] | None:
+    """Return the names of the checkpoints that a checkpoint averages; None if it records none."""
+    names = (load_checkpoint(path, mmap=True).get("extra_state") or {}).get("averaged_from")
+    return [*map(str, names)] if isinstance(names, list) else None
 
 
 def average_checkpoints(paths: Sequence[str | Path]) -> dict:

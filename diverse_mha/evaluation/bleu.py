@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import link_target, write_json, write_text
+from diverse_mha.common.files import json_text, write_results
+from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.progress import counted
 from diverse_mha.corpora.text import rules_for
 
 if TYPE_CHECKING:  # diverse-mha compare imports neither torch nor fairseq
     from diverse_mha.evaluation.fairseq_command import Inputs
 
+#: Suffixes of the translations beside a result: tokenised and detokenised.
+TRANSLATIONS = (".hyp.tok", ".hyp.detok")
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
@@ -114,7 +117,7 @@ class Decoding:
             "lowercase": self.lowercase,
             "beam": self.beam,
             "lenpen": self.lenpen,
-            "generate_options": [*self.inputs.extra],
+            "generate_options": without_user_dir(self.inputs.extra),
             "engine": self.engine,
             "post_process": self.post_process,
             "moses_language": self.moses_language,
@@ -159,7 +162,7 @@ def report(
         "sentences": len(translations[0]),
         "seconds": round(seconds, 2),
     }
-    write_results(output, *translations, results)
+    write_evaluation(output, *translations, results)
     print(
         f"{subset}: {counted(len(translations[0]), 'sentence')}, beam {decoding.beam}, "
         f"length penalty {decoding.lenpen:g}, {seconds:.1f} s"
@@ -174,10 +177,11 @@ def report(
     print(f"written: {output}, and beside it the translations ({translated})")
 
 
-def write_results(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
-    """Write the translations, then the JSON file: if it exists, the evaluation is complete."""
-    link_target(output).unlink(missing_ok=True)
-    stem = output.with_suffix("")
-    for ending, lines in ((".hyp.tok", tokenised), (".hyp.detok", plain)):
-        write_text(stem.with_name(stem.name + ending), "".join(f"{line}\n" for line in lines))
-    write_json(output, results)
+def write_evaluation(output: Path, tokenised: list[str], plain: list[str], results: dict) -> None:
+    """Write the translations and the JSON file: if it exists, the evaluation is complete."""
+    translations = zip(TRANSLATIONS, (tokenised, plain), strict=True)
+    files = {
+        output.with_suffix(ending): "".join(f"{line}\n" for line in lines)
+        for ending, lines in translations
+    }
+    write_results(files | {output: json_text(results)})

@@ -9,10 +9,10 @@ from itertools import chain
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import check_output_file, write_json
+from diverse_mha.common.files import check_output_file, json_text, write_results
 from diverse_mha.common.options import flag
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
-from diverse_mha.common.tables import to_text, write_texts
+from diverse_mha.common.tables import texts_of, to_text
 from diverse_mha.evaluation.comparison.hypotheses import check_tokeniser, hypothesis_reader
 from diverse_mha.evaluation.comparison.runs import Scored, read_run, read_scores
 from diverse_mha.evaluation.comparison.systems import (
@@ -101,9 +101,10 @@ def run(args: argparse.Namespace) -> int:
     layout = lay_out(compared, f"Compared with {systems[0].name}", more=notes)
     text = to_text(layout)
     if args.output is not None:
-        files = write_texts(layout, args.output.parent, args.output.stem)
+        files = texts_of(layout, args.output.parent, args.output.stem)
         content = {"title": layout.title, "notes": layout.notes, "systems": to_json(compared)}
-        write_json(args.output, content | {"resamples": RESAMPLES, "seed": SEED})
+        content |= {"resamples": RESAMPLES, "seed": SEED}
+        write_results(files | {args.output: json_text(content)})
         text += "\nwritten: " + ", ".join(map(str, [args.output, *files]))
     print(text)
     return 0

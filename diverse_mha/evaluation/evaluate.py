@@ -27,7 +27,7 @@ from diverse_mha.common.progress import Progress
 from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.subwords import join_subwords
 from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
-from diverse_mha.evaluation.bleu import Decoding, check_scorer, report
+from diverse_mha.evaluation.bleu import TRANSLATIONS, Decoding, check_scorer, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
 from diverse_mha.evaluation.engine import CTranslate2, Search, open_engine
 from diverse_mha.evaluation.fairseq_command import (
@@ -219,14 +219,21 @@ def main(words: Sequence[str]) -> int:
     check_scorer(target_lang)
     name = f"{args.subset}.{target_lang}"
     prepared = data.absolute().parent
-    raw, tok = read_parallel(
-        {
-            "--raw-reference": args.raw_reference or prepared / "raw" / name,
-            "--tok-reference": args.tok_reference or prepared / "tok" / name,
-        }
-    )
     made = preparation(data)
     tokeniser = made.tokeniser["tokeniser"]
+    tokenised = tokeniser != "none"
+    for option in ("moses_language", "tok_reference", "compound_split"):
+        if getattr(args, option) and not tokenised:
+            ours = option == "compound_split" and flag(option) not in words  # the recipe's
+            cure = "give --no-compound-split" if ours else "leave it out"
+            raise UserError(
+                f"{flag(option)}: has no effect, because {data} was not tokenised; {cure}"
+            )
+    references = {"--raw-reference": args.raw_reference or prepared / "raw" / name}
+    if tokenised:
+        references["--tok-reference"] = args.tok_reference or prepared / "tok" / name
+    raw, *more = read_parallel(references)
+    tok = more[0] if tokenised else raw
     decoding = Decoding(
         inputs,
         source_lang,
@@ -234,24 +241,20 @@ def main(words: Sequence[str]) -> int:
         beam=args.beam,
         lenpen=args.lenpen,
         post_process=made.post_process or subwords_of(data / f"dict.{target_lang}.txt"),
-        tokenised=tokeniser != "none",
+        tokenised=tokenised,
         lowercase=made.tokeniser["lowercase"],
         moses_language=args.moses_language,
         compound_split=args.compound_split,
         raw_reference=args.raw_reference,
         tok_reference=args.tok_reference,
     )
-    for option in ("moses_language", "tok_reference", "compound_split"):
-        if getattr(args, option) and not decoding.tokenised:
-            raise UserError(
-                f"{flag(option)}: has no effect, because {data} was not tokenised; leave it out"
-            )
     # Check the output before converting and translating, which may take hours.
     decoding = replace(decoding, engine=args.engine)
     asked = decoding.to_json()
     if args.engine == "auto":
         del asked["engine"]  # not known before the conversion
-    output = evaluation_output(args, inputs.checkpoints, args.subset, asked, "sacrebleu")
+    place = args, inputs.checkpoints, args.subset
+    output = evaluation_output(*place, asked, "sacrebleu", TRANSLATIONS)
     check_split(data, args.subset)
     text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
     check_count(len(text), "sentences", len(tok))
@@ -262,8 +265,7 @@ def main(words: Sequence[str]) -> int:
     )  # fmt: skip
     if args.engine == "auto":
         decoding = replace(decoding, engine="ctranslate2" if engine else "fairseq")
-        asked = decoding.to_json()
-        evaluation_output(args, inputs.checkpoints, args.subset, asked, "sacrebleu")
+        evaluation_output(*place, decoding.to_json(), "sacrebleu", TRANSLATIONS)
     source = prepared / "raw" / f"{args.subset}.{source_lang}"
     source_sha256 = sha256_of(source) if source.is_file() else None
 
@@ -271,13 +273,13 @@ def main(words: Sequence[str]) -> int:
     # fairseq writes to a temporary folder, so that an interruption leaves no partial result.
     with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
         if engine is not None:
-            tokenised = search_by_engine(engine, decoding, pair)
+            translated = search_by_engine(engine, decoding, pair)
         else:
-            tokenised = read_hypotheses(generate(decoding, folder, len(text)), len(tok))
+            translated = read_hypotheses(generate(decoding, folder, len(text)), len(tok))
     seconds = time.monotonic() - start
     moses = args.moses_language or made.languages.get(target_lang) or target_lang
-    plain = [*map(make_detokeniser(moses, tokeniser), tokenised)]
-    translations, references = (tokenised, plain), (tok, raw)
+    plain = [*map(make_detokeniser(moses, tokeniser), translated)]
+    translations, references = (translated, plain), (tok, raw)
     report(decoding, output, translations, references, source_sha256=source_sha256, seconds=seconds)
     return 0
 

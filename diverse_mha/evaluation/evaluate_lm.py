@@ -16,7 +16,8 @@ from logging.handlers import BufferingHandler
 from pathlib import Path
 
 from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cli
-from diverse_mha.common.files import check_data_folder, sha256_of, write_json, write_text
+from diverse_mha.common.files import check_data_folder, json_text, sha256_of, write_results
+from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.processes import versions
 from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint, updates_of
 from diverse_mha.evaluation.fairseq_command import (
@@ -108,10 +109,10 @@ class SentenceScores:
 
         return Scorer
 
-    def write(self, path: Path) -> None:
-        """Write a line for each sentence in the order of the text: log-probability and tokens."""
+    def text(self) -> str:
+        """Return a line for each sentence in the order of the text: log-probability and tokens."""
         rows = (f"{total:.6f}\t{tokens}\n" for _, (total, tokens) in sorted(self.rows.items()))
-        write_text(path, "".join(rows))
+        return "".join(rows)
 
 
 def score(
@@ -179,16 +180,17 @@ def main(words: Sequence[str]) -> int:
     if args.by_sentence and args.context_window:
         raise UserError(
             f"--context-window {args.context_window}: does not go with --by-sentence, which "
-            "scores lines without context; leave one of them out"
+            "scores lines without context; give --context-window 0, or leave out --by-sentence"
         )
     asked = {
         "data": str(data),
         "context_window": args.context_window,
         "tokens_per_sample": block,
-        "eval_lm_options": [*inputs.extra],
+        "eval_lm_options": without_user_dir(inputs.extra),
         "by_sentence": args.by_sentence,
     }
-    output = evaluation_output(args, [checkpoint], args.subset, asked, "perplexity")
+    more = [".scores.tsv"] if args.by_sentence else []
+    output = evaluation_output(args, [checkpoint], args.subset, asked, "perplexity", more)
 
     start = time.monotonic()
     sentences = SentenceScores(bool(trained.get("add_bos_token"))) if args.by_sentence else None
@@ -205,8 +207,7 @@ def main(words: Sequence[str]) -> int:
             f"{args.subset}: {tokens - evaluated:,} of its {tokens:,} tokens are in lines longer "
             f"than the {block} tokens that the model reads; {cure}"
         )
-    if sentences:
-        sentences.write(output.with_suffix(".scores.tsv"))
+    files = {output.with_suffix(suffix): sentences.text() for suffix in more}
     results = {
         "perplexity": 2**loss,
         "loss_bits": loss,
@@ -221,16 +222,15 @@ def main(words: Sequence[str]) -> int:
         "seconds": round(seconds, 2),
         "versions": versions(),
     }
-    write_json(output, results)
+    write_results(files | {output: json_text(results)})
     blocks = f"blocks of {block}, context window {args.context_window}"
     if sentences:
         blocks = f"{len(sentences.rows):,} sentences"
     print(f"{args.subset}: {evaluated:,} tokens in {blocks}, {seconds:.1f} s")
     print(f"  loss        {loss:8.4f} bits per token")
     print(f"  perplexity  {2**loss:8.2f} per token")
-    if sentences:
-        print(f"written: {output.with_suffix('.scores.tsv')}")
-    print(f"written: {output}")
+    for file in (*files, output):
+        print(f"written: {file}")
     return 0
 
 

@@ -22,6 +22,7 @@ from diverse_mha.common.errors import (
 )
 from diverse_mha.common.files import USER_DIR, check_output_file, read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
+from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.progress import Progress, hide_log, with_progress
 from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.evaluation.run_folder import open_folders
@@ -53,7 +54,8 @@ def evaluation_parser(
     parser = OneLineParser(prog=called(name), allow_abbrev=False, description=text, epilog=epilog)
     text = f"{model}; for a run's folder, its recipe sets the checkpoint and default options"
     parser.add_argument("checkpoint", help=text)
-    parser.add_argument("data", metavar="data_bin", help=data)
+    # As a path, so that a result records the same without the slash of a completed folder name.
+    parser.add_argument("data", metavar="data_bin", type=lambda name: str(Path(name)), help=data)
     parser.add_argument(
         "--output",
         type=Path,
@@ -100,13 +102,15 @@ def parse_with_fairseqs(
     fairseq to the reason.
     """
     args, _ = parser.parse_known_args(words)
-    checkpoint, words = open_folders(args.checkpoint, words)
-    args, extra = parser.parse_known_args(words)
+    checkpoint, all_words = open_folders(args.checkpoint, words)
+    args, extra = parser.parse_known_args(all_words)
     hide_log("fairseq.data")
     for word in extra:
         name = word.partition("=")[0]
         for option, why in (_REFUSED | refused).items():
             if option.startswith(name) if name.startswith("--") else option == name[:2]:
+                if word not in words:  # the user cannot leave out what the recipe has
+                    why = f"{why.partition(';')[0]}; the recipe has it: name a checkpoint instead"
                 raise UserError(f"{name}: {why}")
     inputs = Inputs(checkpoint, str(args.data), args.subset, args.cpu, tuple(extra))
     return args, _sampled(inputs, args.attention_samples)
@@ -137,6 +141,7 @@ def evaluation_output(
     default: str,
     asked: Mapping[str, Any],
     key: str,
+    beside: Sequence[str] = (),
 ) -> Path:
     """Return ``--output`` or the default file beside the first checkpoint.
 
@@ -147,6 +152,7 @@ def evaluation_output(
         default: suffix of the default name.
         asked: settings of this evaluation; a result with other settings is not replaced.
         key: a key that every result of the command has.
+        beside: suffixes of the files that are written beside it.
     """
     stems = [Path(one).stem for one in checkpoints]
     if len(set(stems)) < len(stems):
@@ -161,16 +167,32 @@ def evaluation_output(
         getattr(args, "raw_reference", None),
         getattr(args, "tok_reference", None),
     ]
-    check_replaceable("--output", output, is_own=json_with(key), inputs=inputs, force=args.force)
+    files = [output.with_suffix(suffix) for suffix in beside]
+    for file in files:
+        check_output_file("--output", file)
+    check_replaceable(
+        "--output", output, is_own=json_with(key), beside=files, inputs=inputs, force=args.force
+    )
     if args.output is None and output.is_file() and not args.force:
         existing = read_json(output, "delete it, or give --output")
+        if len(checkpoints) > 1:  # other ensembles may have the same default name
+            asked = {**asked, "checkpoint": os.pathsep.join(checkpoints)}
         for name, value in asked.items():
-            if existing.get(name, value) != value:
+            if _comparable(name, existing.get(name, value)) != _comparable(name, value):
                 raise UserError(
                     f"{output}: is a result with {name} {existing[name]}, not {value}; give "
                     "--output FILE.json"
                 )
     return output
+
+
+def _comparable(name: str, value: Any) -> Any:
+    """Return a setting of a result in one form, also if an older version recorded another."""
+    if name.endswith("_options") and isinstance(value, list):
+        return without_user_dir(value)
+    if name == "checkpoint":
+        return [*map(os.path.abspath, value.split(os.pathsep))]
+    return str(Path(value)) if name == "data" else value
 
 
 def run_fairseq(

@@ -5,7 +5,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.average import average_checkpoints, newest_checkpoints
+from diverse_mha.common.progress import counted
+from diverse_mha.evaluation.average import (
+    average_checkpoints,
+    averaged_from,
+    by_number,
+    newest_checkpoints,
+)
 from diverse_mha.evaluation.checkpoints import (
     load_checkpoint,
     save_checkpoint,
@@ -58,15 +64,42 @@ def _model(folder: Path, pipeline: Pipeline) -> Path:
         return folder / (BEST if (folder / BEST).is_file() else LAST)
     output, last = folder / AVERAGED, folder / LAST
     if output.is_file():
-        if not last.is_file() or output.stat().st_mtime > last.stat().st_mtime:
+        newer = not last.is_file() or output.stat().st_mtime > last.stat().st_mtime
+        _check_averaged(output, pipeline, newer)
+        if newer:
             return output
         if not written_by("average")(output):
             raise UserError(
                 f"{output}: was not written by diverse-mha average; move it, or name a checkpoint"
             )
-    paths = newest_checkpoints(folder, pipeline.average, pipeline.average_by)
+    paths = newest_checkpoints(folder, pipeline.average, pipeline.average_by, recipe=True)
     save_checkpoint(average_checkpoints(paths), output)
     return output
+
+
+def _check_averaged(output: Path, pipeline: Pipeline, newer: bool) -> None:
+    """Raise an error if a file is the user's average of other checkpoints than the recipe's.
+
+    Such a file is neither evaluated as the recipe's nor replaced. An average of the recipe's kind
+    and number of checkpoints is the recipe's; unless it is ``newer`` than the run's last
+    checkpoint, these need not be the newest. A file that does not tell, and one in a run with too
+    few checkpoints for the recipe, is not looked into.
+    """
+    count, by = pipeline.average, pipeline.average_by
+    names = averaged_from(output)
+    if not names:
+        return
+    averaged = by_number(map(Path, names), by)
+    # Averaged checkpoints may have been deleted since, so that the newest ones are among both.
+    newest = sorted(averaged | by_number(output.parent.iterdir(), by))[-count:]
+    alike = len(averaged) == len(names) == count
+    if len(newest) < count or (alike and (not newer or sorted(averaged) == newest)):
+        return
+    raise UserError(
+        f"{output}: is the average of {counted(len(names), 'checkpoint')}, {names[0]} to "
+        f"{names[-1]}, not of the newest {count} by {by} as in the recipe; move it, or name a "
+        "checkpoint"
+    )
 
 
 def _joined(options: Sequence[str]) -> Iterator[str]:

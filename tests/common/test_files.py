@@ -1,5 +1,8 @@
 """Atomic writing of files, and checks of data folders."""
 
+import errno
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from diverse_mha.common.files import (
     check_data_folder,
     check_output_file,
     write_files,
+    write_results,
     write_text,
 )
 
@@ -23,6 +27,56 @@ def test_file_is_renamed_once_complete(tmp_path):
         assert path.read_bytes() == b"before"
     assert path.read_bytes() == b"after"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_writers_of_a_file_do_not_spoil_each_others(tmp_path):
+    path = tmp_path / "file"
+    with atomic_file(path) as first:
+        first.write(b"the first, ")
+        first.flush()
+        with atomic_file(path) as second, atomic_file(path) as third:
+            second.write(b"second")
+            third.write(b"third")
+        assert path.read_bytes() == b"second"
+        # It was freed, and no writer takes the first one's.
+        with atomic_file(path) as fourth:
+            fourth.write(b"fourth")
+        assert path.read_bytes() == b"fourth"
+        first.write(b"whole")
+    assert path.read_bytes() == b"the first, whole"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_temporary_file_renamed_before_it_is_locked_is_left_alone(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    lock, other = fcntl.flock, tmp_path / "file.tmp"
+
+    def late(file, flags):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        other.write_bytes(b"of another process")
+        other.rename(path)  # between open and lock
+        lock(file, flags)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with atomic_file(path) as file:
+        assert path.read_bytes() == b"of another process"
+        file.write(b"mine")
+    assert path.read_bytes() == b"mine" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_what_a_killed_process_left_is_used_again(tmp_path, monkeypatch, locks):
+    path = tmp_path / "file"
+    (tmp_path / "file.tmp").write_bytes(b"half of a longer file")
+    if not locks:
+
+        def missing(*_):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr(fcntl, "flock", missing)
+    with atomic_file(path) as file:
+        file.write(b"whole")
+    assert path.read_bytes() == b"whole" and list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -46,6 +100,34 @@ def test_the_error_contains_the_path_of_the_requested_file(tmp_path):
         write_files({tmp_path / "a": b"a", tmp_path / "b": b"b"})
     assert refused.value.filename == str(tmp_path / "b") and refused.value.filename2 is None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_a_result_never_stands_beside_files_of_another(tmp_path, monkeypatch, fails):
+    files = [tmp_path / name for name in ("a.tok", "a.detok", "a.json")]
+    write_results(dict.fromkeys(files, "old"))
+    replace, calls = os.replace, []
+
+    def interrupted(part, path):
+        calls.append(path)
+        if len(calls) > fails:
+            raise KeyboardInterrupt
+        replace(part, path)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_results(dict.fromkeys(files, "new"))
+    assert sorted(tmp_path.iterdir()) == sorted(files[:2]), "the last file tells"
+    monkeypatch.undo()
+    write_results(dict.fromkeys(files, "whole"))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="full"):
+        write_results(dict.fromkeys(files, "new"))
+    assert [file.read_text() for file in files] == ["whole"] * 3
 
 
 def test_link_to_an_unwritable_folder_is_refused(tmp_path):

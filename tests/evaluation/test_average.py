@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from diverse_mha import cli
+from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation import average
 
 
@@ -88,6 +89,24 @@ def test_newest_epoch_checkpoints_are_in_numerical_order(tmp_path):
         write(tmp_path / other, [0.0])
     found = average.newest_checkpoints(tmp_path, 3)
     assert [path.name for path in found] == ["checkpoint9.pt", "checkpoint10.pt", "checkpoint11.pt"]
+
+
+@pytest.mark.parametrize(
+    ("names", "by", "cure"),
+    [
+        (["checkpoint_1_5.pt", "checkpoint_1_10.pt"], "epoch", "give --by update"),
+        (["checkpoint1.pt", "checkpoint2.pt"], "update", "give --by epoch"),
+        (["checkpoint1.pt", "checkpoint_1_5.pt", "checkpoint_1_10.pt"], "epoch",
+         "give --last 1, or train longer, or give --by update"),
+        (["checkpoint1.pt", "checkpoint_1_5.pt"], "epoch", "give --last 1, or train longer"),
+        (["checkpoint_1_5.pt"], "epoch", "train with checkpoint.no_epoch_checkpoints=false"),
+    ],
+)  # fmt: skip
+def test_too_few_checkpoints_are_answered_with_what_there_is(tmp_path, names, by, cure):
+    for name in names:
+        write(tmp_path / name, [0.0])
+    with pytest.raises(UserError, match=f"--last 2: only . files? checkpoint.*; {cure}$"):
+        average.newest_checkpoints(tmp_path, 2, by)
 
 
 def test_newest_update_checkpoints_are_in_numerical_order(tmp_path):

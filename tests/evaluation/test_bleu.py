@@ -84,5 +84,5 @@ def test_interrupted_writing_leaves_no_scores(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        bleu.write_results(output, ["a"], ["a"], {})
+        bleu.write_evaluation(output, ["a"], ["a"], {})
     assert list(tmp_path.iterdir()) == []

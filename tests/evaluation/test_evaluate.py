@@ -12,6 +12,7 @@ from diverse_mha.common import progress
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import preparation
 from diverse_mha.evaluation import evaluate, fairseq_command
+from diverse_mha.evaluation.bleu import Decoding
 from tests.corpora.test_prepared import NOTE
 
 
@@ -134,12 +135,21 @@ def test_corpus_json_determines_text_settings(
     assert ("tokenised_bleu" in scores) is (tokeniser == "moses")
     assert ("tokenised BLEU" in capsys.readouterr().out) is (tokeniser == "moses")
     if tokeniser == "none":
+        (tmp_path / "tok/test.en").unlink()  # it is not scored
+        evaluate.main(command)
+        assert json.loads((tmp_path / "out.json").read_text())["sacrebleu"] == scores["sacrebleu"]
         options = [["--moses-language", "de"], ["--compound-split"], ["--tok-reference", raw]]
         for option in options:
             with pytest.raises(
                 UserError, match=f"{option[0]}: has no effect, .* not tokenised; le"
             ):
                 evaluate.main([*command, *option])
+        cfg = {"task": {"_name": "translation"}, "scoring": {"score": "compound_split_bleu"}}
+        torch.save({"model": {}, "cfg": cfg}, tmp_path / "checkpoint_last.pt")
+        command[0] = str(tmp_path)  # a run, whose recipe has the option
+        with pytest.raises(UserError, match="--compound-split: .*; give --no-compound-split"):
+            evaluate.main(command)
+        assert evaluate.main([*command, "--no-compound-split"]) == 0
 
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "auto"])
@@ -155,6 +165,30 @@ def test_an_existing_output_is_refused_before_the_model_is_converted(tmp_path, m
     command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
     with pytest.raises(UserError, match=r"out\.json.*--force"):
         evaluate.main([*command, "--engine", engine])
+
+
+@pytest.mark.parametrize("name", ["out.hyp.tok", "out.hyp.detok"])
+def test_foreign_files_beside_the_output_are_not_replaced(tmp_path, monkeypatch, name):
+    data = binarised(tmp_path / "bin", ["lo@@ 2"])
+    for folder in ("raw", "tok"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test.en").write_text("a\n")
+    torch.save({"model": {}}, tmp_path / "model.pt")
+    (tmp_path / name).write_text("b\n")
+    for done in ("check_translates", "check_split"):
+        monkeypatch.setattr(evaluate, done, lambda *_: None)
+    monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
+    monkeypatch.setattr(evaluate, "generate", lambda *_: tmp_path / "made")
+    (tmp_path / "made").write_text("H-0\t-1\ta\n")
+    command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
+    with pytest.raises(UserError, match=f"--output .*{name}: exists without out.json.*or --force"):
+        evaluate.main(command)
+    with pytest.raises(UserError, match=f"{name}: is read by this command; give another name"):
+        evaluate.main([*command, "--raw-reference", str(tmp_path / name), "--force"])
+    assert (tmp_path / name).read_text() == "b\n"
+    assert evaluate.main([*command, "--force"]) == 0
+    assert (tmp_path / name).read_text() == "a\n"
+    assert evaluate.main(command) == 0, "own files are replaced"
 
 
 @pytest.mark.parametrize(
@@ -181,6 +215,44 @@ def test_result_with_other_settings_is_not_replaced(tmp_path, changed, message):
     assert fairseq_command.evaluation_output(*given) == file
 
 
+@pytest.mark.parametrize(
+    "recorded", [{"generate_options": ["--user-dir", "plugin", "--nbest", "2"]}, {"data": "bin/"}]
+)
+def test_results_of_older_versions_with_the_same_settings_are_replaced(tmp_path, recorded):
+    file = tmp_path / "best.test.json"
+    settings = {"data": "bin", "generate_options": ["--nbest", "2"]}
+    file.write_text(json.dumps(settings | recorded | {"sacrebleu": 20.0}))
+    args = argparse.Namespace(force=False, output=None)
+    given = args, [f"{tmp_path}/best.pt"], "test", settings, "sacrebleu"
+    assert fairseq_command.evaluation_output(*given) == file
+
+
+def test_result_of_another_ensemble_is_not_replaced(tmp_path, monkeypatch):
+    """The name of an ensemble's result has the checkpoints' names, but not all of their folders."""
+    monkeypatch.chdir(tmp_path)
+    args = argparse.Namespace(force=False, output=None)
+    rest = "test", {"data": "bin"}, "sacrebleu"
+    first = ["a/averaged.pt", "b/checkpoint_best.pt"]
+    (tmp_path / "a").mkdir()
+    file = fairseq_command.evaluation_output(args, first, *rest)
+    content = {"data": "bin", "checkpoint": ":".join(first), "sacrebleu": 20.0}
+    file.write_text(json.dumps(content))
+    for same in (first, ["./a/averaged.pt", str(tmp_path / "b/checkpoint_best.pt")]):
+        assert fairseq_command.evaluation_output(args, same, *rest).samefile(file)
+    other = [first[0], "c/checkpoint_best.pt"]
+    with pytest.raises(
+        UserError, match=f"with checkpoint {':'.join(first)}, not {':'.join(other)}"
+    ):
+        fairseq_command.evaluation_output(args, other, *rest)
+
+
+def test_a_plugin_is_not_recorded_as_a_search_option():
+    extra = ("--user-dir", "plugin", "--max-len-b=9", "--user-dir=plugin")
+    inputs = fairseq_command.Inputs("best.pt", "bin", "test", True, extra)
+    decoding = Decoding(inputs, "de", "en", 5, 1.0, None, True, False, None, False, None, None)
+    assert decoding.to_json()["generate_options"] == ["--max-len-b=9"]
+
+
 def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):
     """Steps are shown because one batch of an untrained model may take minutes."""
     monkeypatch.setattr(progress, "EVERY", 0.0)
@@ -195,6 +267,14 @@ def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):
         "translating: 3 of 5 sentences",
         "translating: 3 of 5 sentences, batch at token 4",
     ]
+
+
+@pytest.mark.parametrize("given", ["bin/", "./bin", "bin"])
+def test_a_data_folder_is_recorded_in_one_form(tmp_path, given):
+    torch.save({"cfg": {"model": {}}, "model": {"x": torch.ones(1)}}, tmp_path / "model.pt")
+    words = [str(tmp_path / "model.pt"), given]
+    args, inputs = fairseq_command.parse_with_fairseqs(evaluate.build_parser(), words, {})
+    assert args.data == inputs.data == "bin"
 
 
 def inputs_of(path, *words):

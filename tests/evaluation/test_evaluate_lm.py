@@ -77,10 +77,32 @@ def test_result_is_written_beside_the_checkpoint(data, checkpoint, scored, capsy
 
 def test_options_of_fairseq_are_passed_on(data, checkpoint, scored, tmp_path):
     arguments = [f"{checkpoint}", f"{data}", "--output", f"{tmp_path / 'new/x.json'}"]
-    evaluate_lm.main([*arguments, "--no-progress-bar"])
-    assert scored[0].extra == ("--no-progress-bar",)
+    evaluate_lm.main([*arguments, "--no-progress-bar", "--user-dir", "plugin"])
+    assert scored[0].extra == ("--no-progress-bar", "--user-dir", "plugin")
     results = json.loads((tmp_path / "new/x.json").read_text())
     assert results["eval_lm_options"] == ["--no-progress-bar"]
+
+
+def test_sentences_are_scored_by_the_cure_that_is_given_for_a_context_window(
+    data, checkpoint, scored
+):
+    """The context window may come from a recipe, which the user cannot leave out."""
+    words = [f"{checkpoint}", f"{data}", "--context-window", "5", "--by-sentence"]
+    with pytest.raises(UserError, match="--by-sentence, .*; give --context-window 0, or leave o"):
+        evaluate_lm.main(words)
+    assert evaluate_lm.main([*words, "--context-window", "0"]) == 0
+
+
+def test_foreign_scores_beside_the_output_are_not_replaced(data, checkpoint, scored):
+    command, foreign = [f"{checkpoint}", f"{data}"], checkpoint.with_name("best.test.scores.tsv")
+    foreign.write_text("mine\n")
+    with pytest.raises(UserError, match="best.test.scores.tsv: exists without best.test.json"):
+        evaluate_lm.main([*command, "--by-sentence"])
+    assert evaluate_lm.main(command) == 0 and foreign.read_text() == "mine\n"
+    foreign.with_name("best.test.json").unlink()
+    for more in (["--force"], []):
+        assert evaluate_lm.main([*command, "--by-sentence", *more]) == 0
+        assert foreign.read_text() == ""
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])

@@ -131,4 +131,5 @@ def test_a_whole_experiment_runs_and_is_not_repeated(tmp_path):
     assert second.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
     other = call("++generation.beam=3")
     assert other.returncode and "test.json: was made by another command" in other.stderr
+    assert "delete runs/demo/baseline/test.*," in other.stderr, "the translations, too"
     assert result.stat().st_mtime_ns == before

@@ -1,6 +1,7 @@
 """Runs to compare: reads scores and sentence statistics from the files of an evaluation."""
 
 import math
+import os
 import re
 import sys
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import numpy as np
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
+from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.bleu import composed
 from diverse_mha.evaluation.comparison.statistics import METRICS, SCORE, sentence_statistics
@@ -49,14 +51,20 @@ class Scored:
 
 def read_run(path: Path) -> Scored:
     """Read a run: a folder with a result, or the result's JSON file."""
-    file = _newest_result(path) if path.is_dir() else path
-    content = _content(file)
+    if path.is_dir():
+        file = _newest_result(path)
+        content = _content(file)
+    else:
+        file = path
+        content = _content(file, "evaluate again, or add --reference if it holds translations")
     if content is None:
         raise UserError(f"{file}: is not the result of an evaluation; name one, or a run's folder")
     if content.get("subset") == "valid":
         raise UserError(f"{file}: is a result on the validation set; name one on a test set")
     search = {name: content.get(name) for name in _SEARCH}
     search["engine"] = content.get("engine", "fairseq")  # older results name no engine
+    if search["generate_options"]:  # older results name the plugin, too
+        search["generate_options"] = without_user_dir(search["generate_options"])
     return Scored(str(path), seed_of(path), *scores_of(file, content), search, content)
 
 
@@ -115,19 +123,34 @@ def accuracy(subsets: dict[str, dict]) -> float:
     return right / examples if examples else 0.0
 
 
-def _content(file: Path) -> dict | None:
-    """Read a JSON file; None if it is not a result of an evaluation."""
-    content = read_json(file, "evaluate again")
+def _content(file: Path, cure: str = "evaluate again") -> dict | None:
+    """Read a JSON file; None if it is not a result of an evaluation.
+
+    ``cure`` ends the message about a file that is not JSON.
+    """
+    content = read_json(file, cure)
     known = {"sacrebleu", "perplexity", "subsets"}
     return content if isinstance(content, dict) and known & content.keys() else None
 
 
 def _newest_result(folder: Path) -> Path:
-    """Return the newest test result in a folder; file names with ``best`` take precedence."""
+    """Return the newest test result in a folder; file names with ``best`` take precedence.
+
+    Results of ensembles, which lie beside their first checkpoint, are left out: they are not the
+    run's own.
+    """
     contents = {file: _content(file) for file in sorted(folder.glob("*.json"))}
-    results = [
-        file for file, content in contents.items() if content and content.get("subset") != "valid"
-    ]
+    tested = {
+        file: content
+        for file, content in contents.items()
+        if content and content.get("subset") != "valid"
+    }
+    results = [file for file, content in tested.items() if not _of_ensemble(content)]
+    if tested and not results:
+        raise UserError(
+            f"{folder}: has results of ensembles alone; evaluate its model first, or name "
+            f"{next(iter(tested)).name} in it"
+        )
     if not results:
         raise UserError(f"{folder}: has no result of an evaluation; evaluate its model first")
     best = [file for file in results if "best" in file.name] or results
@@ -136,6 +159,11 @@ def _newest_result(folder: Path) -> Path:
         names = ", ".join(file.name for file in results)
         print(f"note: {folder}: using {chosen.name} of {names}", file=sys.stderr)
     return chosen
+
+
+def _of_ensemble(content: dict) -> bool:
+    """Return True if a result is of several checkpoints, whose paths it joins by ':'."""
+    return os.pathsep in str(content.get("checkpoint", ""))
 
 
 def without_seed(name: str) -> str:
@@ -153,15 +181,31 @@ def seed_of(path: Path) -> int | None:
     return int(numbers[-1]) if numbers else None
 
 
+def _reference(file: Path, result: dict) -> Path:
+    """Return the plain-text reference that a result records; raise an error if it is not there.
+
+    A relative path is looked up below the current folder, then below the folders above ``file``,
+    one of which is often that in which the evaluation ran.
+    """
+    name = f"{result['subset']}.{result['target_lang']}"
+    given = result.get("raw_reference")
+    for place in (Path.cwd(), *file.absolute().parents):
+        reference = place / (given or (place / result["data"]).parent / "raw" / name)
+        if reference.is_file():
+            return reference
+    if Path(given or result["data"]).is_absolute():
+        raise UserError(f"{file}: its reference {reference} is gone; put it back")
+    raise UserError(
+        f"{file}: its reference {given or Path(result['data']).parent / 'raw' / name} is not "
+        "here; run compare in the folder in which evaluate ran, or put it back"
+    )
+
+
 def _evaluated(file: Path, result: dict, reference: Path | None) -> Result:
     """Score the translations again; raise an error if the result records another score."""
     signature = dict(_SIGNATURE.findall(result["sacrebleu_signature"]))
     if reference is None:
-        name = f"{result['subset']}.{result['target_lang']}"
-        default = Path(result["data"]).absolute().parent / "raw" / name
-        reference = Path(result.get("raw_reference") or default)
-        if not reference.is_file():
-            raise UserError(f"{file}: its reference {reference} is gone; put it back")
+        reference = _reference(file, result)
     text = file.with_suffix(".hyp.detok")
     if not text.is_file():
         raise UserError(f"{text}: the translations are gone; run diverse-mha evaluate again")

@@ -94,6 +94,7 @@ def test_systems_with_very_low_scores_are_not_tested_for_significance(texts, cap
         ("--reference ref --tokenize no --system a=ref --system b=x", "--tokenize no: not in"),
         ("--reference ref --despite-search --system a=ref --system b=x", "has no effect"),
         ("--reference ref --scores a=ref --scores b=x", "--reference: does not go with --scores"),
+        ("--system a=ref --system b=src", "ref: not readable as .*, or add --reference if it"),
     ],
 )  # fmt: skip
 def test_user_errors_are_reported_in_one_line(texts, words, message):

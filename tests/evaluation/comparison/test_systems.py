@@ -1,5 +1,6 @@
 """``diverse-mha compare`` with folders of runs."""
 
+import errno
 import json
 import os
 import random
@@ -98,6 +99,23 @@ def test_systems_are_scored_with_the_reference_of_their_evaluation(folder):
         compare(folder, *both(folder))
 
 
+@pytest.mark.parametrize("recorded", [{"data": "data/bin"}, {"raw_reference": "data/raw/test.en"}])
+def test_relative_paths_of_a_result_are_found_from_any_folder(
+    folder, tmp_path_factory, monkeypatch, recorded
+):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(folder)
+    before = compare(folder, *both(folder))
+    for method in ("base", "good"):
+        change(folder, method, **recorded)
+    assert compare(folder, *both(folder)) == before
+    monkeypatch.chdir(elsewhere)
+    assert compare(folder, *both(folder)) == before
+    (folder / "runs").rename(elsewhere / "runs")
+    with pytest.raises(UserError, match="reference data/raw/test.en is not here; run compare in"):
+        compare(folder, *both(elsewhere))
+
+
 def test_a_system_with_one_seed_is_marked_in_the_table(folder, capsys):
     arguments = ["--baseline", *runs(folder, "base"), "--system", *runs(folder, "good", (2,))]
     good = compare(folder, *arguments)[1]["measures"]["BLEU"]
@@ -146,6 +164,23 @@ def test_newest_result_of_the_best_checkpoint_is_used(folder, capsys):
     files = [f"--{side}={x}/checkpoint_best.test.json" for side, x in
              (("baseline", base), ("system", good))]  # fmt: skip
     assert compare(folder, *files)[1]["measures"] == best[1]["measures"]
+
+
+def test_result_of_an_ensemble_is_not_taken_for_that_of_its_first_run(folder, capsys):
+    base, good = (Path(runs(folder, name, (1,))[0]) for name in ("base", "good"))
+    before = compare(folder, "--baseline", base, "--system", good)
+    ensemble = base / "a-checkpoint_best+b-checkpoint_best.test.json"
+    for ending in ("json", "hyp.detok"):
+        shutil.copy(good / f"test.{ending}", ensemble.with_suffix(f".{ending}"))
+    result = json.loads(ensemble.read_text()) | {"checkpoint": "runs/a/best.pt:runs/b/best.pt"}
+    ensemble.write_text(json.dumps(result))
+    assert compare(folder, "--baseline", base, "--system", good) == before
+    assert "note: " not in capsys.readouterr().err
+    # The ensemble can be compared by its file.
+    named = compare(folder, "--baseline", f"base={ensemble}", "--system", good)
+    assert named[0]["runs"][0]["BLEU"] == before[1]["runs"][0]["BLEU"]
+    (base / "test.json").unlink()
+    refused(folder, "--baseline BASE --system GOOD", "of ensembles alone; .*, or name a-checkpoi")
 
 
 def refused(folder, words, message):
@@ -220,6 +255,13 @@ def test_different_search_options_need_despite_search(folder, capsys, name, base
     )
 
 
+@pytest.mark.parametrize("older", [["--user-dir", "plugin"], ["--user-dir=plugin"]])
+def test_a_plugin_is_no_search_option(folder, older):
+    change(folder, "base", generate_options=["--max-len-b", "9"])
+    change(folder, "good", generate_options=[*older, "--max-len-b", "9"])
+    assert compare(folder, *both(folder))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -232,6 +274,24 @@ def test_results_with_another_scorer_or_source_text_are_refused(folder, settings
     change(folder, "good", **settings)
     with pytest.raises(UserError, match=message):
         compare(folder, *both(folder), "--despite-search")
+
+
+def test_a_comparison_stopped_by_a_full_disk_leaves_no_tables_alone(folder, monkeypatch):
+    """Tables without their JSON file would not be replaced by the same command."""
+    write = Path.write_bytes
+
+    def full(path, content):
+        if "out.json" in path.name:
+            raise OSError(errno.ENOSPC, "full")
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="full"):
+        compare(folder, *both(folder))
+    assert not list(folder.glob("*out.*"))
+    monkeypatch.undo()
+    assert compare(folder, *both(folder))
+    assert len(list(folder.glob("out.*"))) == 4
 
 
 def test_copied_run_is_refused(folder):
