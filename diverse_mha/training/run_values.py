@@ -53,7 +53,8 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--print", action="store_true")
     options, settings = parser.parse_known_args(words)
-    if "=" in options.recipe or options.recipe.startswith("-"):
+    setting = "=" in options.recipe and not options.recipe.endswith(".yaml")  # else a path
+    if setting or options.recipe.startswith("-"):
         raise UserError(f"{options.recipe}: name the recipe first, such as multi30k_small")
     if unknown := next((word for word in settings if word.startswith("-")), None):
         raise UserError(f"{unknown}: there is no such option; see bash scripts/run.sh --help")

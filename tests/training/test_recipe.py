@@ -72,6 +72,17 @@ def test_errors_in_a_recipe_mention_config_keys_instead_of_options(option, key):
     assert as_keys(option, checks.keys_of_options(recipe.job_of(arguments))) == key
 
 
+def test_a_recipe_in_a_folder_with_an_equals_sign_is_read(tmp_path):
+    mine = tmp_path / "lr=0.1,it's" / "a=b.yaml"
+    mine.parent.mkdir()
+    mine.write_text("task: {data: x}\n")
+    job = train.parse(["--config", str(mine), "common.seed=2"])
+    ((command, _),) = train.commands(job, gpus=0, port=1)
+    read = recipe.job_of(command[command.index("--config-dir") :])
+    assert read.config == mine and read.recipe["task"] == {"data": "x"}
+    assert read.recipe["common"]["seed"] == 2
+
+
 def test_an_unknown_criterion_given_as_a_string_is_reported():
     job = train.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
     note = checks.unknown_name(job)

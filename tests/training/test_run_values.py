@@ -30,6 +30,13 @@ def test_every_recipe_has_a_preparation_and_a_run_folder(name):
     assert found["run"].startswith("runs/") and found["data"].endswith("/bin")
 
 
+def test_a_recipe_may_lie_in_a_folder_with_an_equals_sign(tmp_path):
+    recipe = tmp_path / "lr=0.1" / "mine.yaml"
+    recipe.parent.mkdir()
+    recipe.write_text((CONFIGS / "demo.yaml").read_text())
+    assert values([str(recipe)], check=True)["train"] == ["--config", str(recipe)]
+
+
 def test_a_users_corpus_and_plugin_are_passed_to_every_step():
     words = ["task.data=mine/bin", "common.user_dir=my_plugin", "++common.cpu=true"]
     found = values(["multi30k_small", *words, "++generation.max_len_b=9"])
