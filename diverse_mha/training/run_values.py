@@ -67,13 +67,14 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
     called += ["--config", options.recipe, *settings]
     job = train.parse(called)
     pipeline = read_pipeline(job.recipe, job.config)
-    _check_average(job, pipeline)
     if check:
-        from diverse_mha.training import checks, precision
+        from diverse_mha.training import batch, checks, precision
 
         checks.check(job)
+        batch.choose(job)
         if not options.print:
             precision.choose(job)
+    _check_average(job, pipeline)
     data = _place(job, "task", "data")
     run = _place(job, "checkpoint", "save_dir")
     if "task.data" in given and options.source is not None:
@@ -110,7 +111,7 @@ def _check_average(job: Request, pipeline: Pipeline) -> None:
         return
 
     def number(key: str) -> int:
-        return int(job.setting("checkpoint", key) or 0)
+        return job.number("checkpoint", key) or 0
 
     if pipeline.average_by == "update":
         saves, keeps = number("save_interval_updates") > 0, "keep_interval_updates"

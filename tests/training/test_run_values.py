@@ -68,6 +68,9 @@ def test_a_users_corpus_and_plugin_are_passed_to_every_step():
         (["demo", "model.dropuot=0.2"], "model has no dropuot; the nearest are dropout"),
         (["demo", "++model.dropuot=0.2"], "model has no dropuot; the nearest are dropout"),
         (["demo", "~xyz"], "~xyz"),
+        (["demo", "optimization.update_freq=4"], "update_freq=4: must be a list; give [4]"),
+        (["demo", "++optimization.update_freq=[0]"], "update_freq=[0]: must be a list of whole"),
+        (["demo", "scoring.average=2", "++checkpoint.keep_last_epochs=x"], "be a whole number"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(words, message):
@@ -81,6 +84,12 @@ def test_what_cannot_be_trained_here_is_refused_before_the_corpus_is_prepared(mo
     with pytest.raises(UserError, match="common.fp16=true: needs a GPU"):
         values(["wmt14_en_de"], check=True)
     assert values(["wmt14_en_de", "--print"], check=True)["print"] == "yes"
+
+
+def test_checkpoints_kept_by_an_interpolation_are_refused_where_they_are_averaged():
+    words = ["demo", "scoring.average=2", "++checkpoint.keep_interval_updates=${x}"]
+    with pytest.raises(UserError, match="keep_interval_updates=.*: give a whole number"):
+        values(words)
 
 
 @pytest.mark.parametrize(
