@@ -67,6 +67,8 @@ def test_a_users_corpus_and_plugin_are_passed_to_every_step():
         ),
         (["demo", "model.dropuot=0.2"], "model has no dropuot; the nearest are dropout"),
         (["demo", "++model.dropuot=0.2"], "model has no dropuot; the nearest are dropout"),
+        (["demo", "++generation.beam=0"], "generation.beam=0; give a whole number, 1 or more"),
+        (["demo", "++generation.lenpen=0,6"], "generation.lenpen=0,6; give a number from -10 to"),
         (["demo", "~xyz"], "~xyz"),
         (["demo", "optimization.update_freq=4"], "update_freq=4: must be a list; give [4]"),
         (["demo", "++optimization.update_freq=[0]"], "update_freq=[0]: must be a list of whole"),
