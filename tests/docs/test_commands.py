@@ -52,6 +52,15 @@ def test_commands_that_tests_cannot_run_use_existing_recipes_and_settings(comman
     assert composed(name, *settings).task._name
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_no_command_needs_bash_to_split_a_variable(page):
+    """zsh, the shell of macOS, does not split an unquoted variable; both have arrays."""
+    texts = [command.text for command in commands(page)]
+    several = [name for text in texts for name in re.findall(r'^(\w+)="[^"]*\s[^"]*"$', text)]
+    found = [text for text in texts for name in several if re.search(rf"\$\{{?{name}\b", text)]
+    assert not found, f'write NAME=(...) and "${{NAME[@]}}": {found}'
+
+
 #: All pages, also those without commands, except the changelog, which names removed options.
 EVERY_PAGE = ["README.md", "CONTRIBUTING.md"] + [
     str(path.relative_to(ROOT))
