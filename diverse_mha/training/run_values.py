@@ -22,7 +22,8 @@ resume: finished steps are skipped, and a changed recipe is refused.
   RECIPE          a file, or the name of one in configs/
   key=value       changes the recipe; task.data=DATA is a prepared corpus of yours
   --processes N   train on N GPUs, or in N processes on a CPU (default: all GPUs,
-                  or one process); the batch size per update stays the same
+                  or one process). The batch of an update stays the same if N divides the
+                  recipe's optimization.update_freq; otherwise it is rounded, with a note
   --from FOLDER   take the corpus's files from there instead of downloading them
   --data FOLDER   prepare the corpus there (default: the recipe's folder)
   --print         show the commands and run none

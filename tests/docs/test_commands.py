@@ -1,11 +1,12 @@
 """Documented commands run in a fresh clone, in the order of their page."""
 
+import math
 import re
 import shlex
 
 import pytest
 
-from diverse_mha.training import train
+from diverse_mha.training import batch, train
 from tests.docs.blocks import ROOT, commands, pages
 from tests.docs.options import spans, unknown
 from tests.recipes import composed
@@ -50,6 +51,19 @@ def test_commands_that_tests_cannot_run_use_existing_recipes_and_settings(comman
     # Values of a sweep are separated by commas: check the first. Skip settings of Hydra itself.
     settings = [word.split(",")[0] for word in words if re.match(r"(?!hydra)[\w.]+=", word)]
     assert composed(name, *settings).task._name
+
+
+def test_documented_trainings_on_several_gpus_keep_the_batch_of_the_recipe():
+    parts = r"(?:--nodes|--nnodes|--ntasks-per-node|--nproc_per_node|--processes) (\d+)"
+    found = 0
+    for command in MARKED:
+        start, _, rest = command.text.replace("\\\n", "").partition("--config ")
+        if rest and (counts := [int(number) for number in re.findall(parts, start)]):
+            job = train.parse(["--config", *shlex.split(rest)])
+            _, note = batch.divide(job, math.prod(counts))
+            assert "instead of" not in note, f"{command.place}: {note}"
+            found += 1
+    assert found >= 3
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -116,7 +116,9 @@ def test_the_score_of_a_run_is_the_measure_that_its_recipe_names(capsys):
     subsets = {"valid": parts[0], "test1": parts[0], "test12": parts[1]}
     assert score_of("accuracy", {"subsets": subsets}) == 87.5
     # run.sh evaluates what is written to standard output
-    assert main([]) == 2 and "usage: bash scripts/run.sh" in capsys.readouterr().err
+    assert main([]) == 2
+    usage = capsys.readouterr().err
+    assert "usage: bash scripts/run.sh" in usage and "otherwise it is rounded" in usage
 
 
 @pytest.mark.integration
