@@ -177,19 +177,31 @@ def _everywhere(job: Request) -> list[str]:
 
 
 def score_of(name: str, result: Mapping) -> float:
-    """Return a score of an evaluation's result; accuracy is over all test sets together."""
+    """Return a score of an evaluation's result; accuracy is over all test sets together.
+
+    A corpus without a test set has the accuracy over all splits that were evaluated.
+    """
     if name != "accuracy":
         return result[name]
-    tests = [part for key, part in result["subsets"].items() if key.startswith("test")]
-    right = sum(part["accuracy"] * part["examples"] for part in tests)
-    return right / sum(part["examples"] for part in tests)
+    subsets = result["subsets"]
+    parts = [subsets[split] for split in _tests_in(result) or subsets]
+    right = sum(part["accuracy"] * part["examples"] for part in parts)
+    return right / sum(part["examples"] for part in parts)
+
+
+def _tests_in(result: Mapping) -> list[str]:
+    """Return the test sets of a classifier's result."""
+    return [split for split in result["subsets"] if split.startswith("test")]
 
 
 def main(words: Sequence[str]) -> int:
     """Print the variables, or with ``--score NAME FILE`` a score of a result."""
     if words[:1] == ["--score"]:
         name, file = words[1:]
-        print(f"\n{name} {score_of(name, read_json(Path(file), 'evaluate again')):.2f}: {file}")
+        result = read_json(Path(file), "evaluate again")
+        others = [] if name != "accuracy" or _tests_in(result) else result["subsets"]
+        of = f" of {', '.join(others)}, as there is no split test*" if others else ""
+        print(f"\n{name} {score_of(name, result):.2f}{of}: {file}")
         return 0
     if not words or {"-h", "--help"} & set(words):
         print(USAGE, end="", file=sys.stdout if words else sys.stderr)

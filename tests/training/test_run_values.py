@@ -1,5 +1,6 @@
 """Values that ``scripts/run.sh`` reads from a recipe."""
 
+import json
 import subprocess
 
 import pytest
@@ -115,10 +116,28 @@ def test_the_score_of_a_run_is_the_measure_that_its_recipe_names(capsys):
     parts = {"accuracy": 50.0, "examples": 1}, {"accuracy": 100.0, "examples": 3}
     subsets = {"valid": parts[0], "test1": parts[0], "test12": parts[1]}
     assert score_of("accuracy", {"subsets": subsets}) == 87.5
+    subsets = {"valid": parts[0], "dev": parts[1]}
+    assert score_of("accuracy", {"subsets": subsets}) == 87.5, "there is no test set"
     # run.sh evaluates what is written to standard output
     assert main([]) == 2
     usage = capsys.readouterr().err
     assert "usage: bash scripts/run.sh" in usage and "otherwise it is rounded" in usage
+
+
+@pytest.mark.parametrize(
+    ("split", "printed"),
+    [
+        ("test", "accuracy 50.00: "),
+        ("valid", "accuracy 50.00 of valid, as there is no split test*"),
+    ],
+)
+def test_the_accuracy_of_a_corpus_without_a_test_set_names_its_splits(
+    split, printed, tmp_path, capsys
+):
+    file = tmp_path / "accuracy.json"
+    file.write_text(json.dumps({"subsets": {split: {"accuracy": 50.0, "examples": 2}}}))
+    assert main(["--score", "accuracy", str(file)]) == 0
+    assert capsys.readouterr().out.startswith(f"\n{printed}")
 
 
 @pytest.mark.integration
