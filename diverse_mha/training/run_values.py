@@ -1,5 +1,6 @@
 """Prints the settings of a recipe's experiment as bash variables, for ``scripts/run.sh``."""
 
+import os
 import re
 import shlex
 import sys
@@ -83,6 +84,8 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
             f"--from {options.source}: has no effect with task.data; use --data instead"
         )
     prepare = [] if "task.data" in given else _prepare(pipeline, Path(data), options)
+    if check and not prepare and not options.print:
+        _check_splits(pipeline, data)
     model = f"{run}/{'averaged' if pipeline.average else 'checkpoint_best'}.pt"
     script, results = _EVALUATIONS[pipeline.kind]
     time = (job.recipe.get("scoring") or {}).get("time")
@@ -103,6 +106,21 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
         "score": pipeline.score,
         "print": "yes" if options.print else "",
     }
+
+
+def _check_splits(pipeline: Pipeline, data: str) -> None:
+    """Raise an error if a prepared corpus lacks a split that is scored after the training.
+
+    A classifier is scored on the splits that there are.
+    """
+    folder = Path(data.split(os.pathsep)[0])
+    splits = () if pipeline.kind == "classifier" else _EVALUATIONS[pipeline.kind][1]
+    for split in splits if folder.is_dir() else ():
+        if not any(folder.glob(f"{split}.*")):
+            raise UserError(
+                f"task.data={data}: has no split {split}, which run.sh scores after the training; "
+                "add one, or train with train.sh"
+            )
 
 
 def _check_average(job: Request, pipeline: Pipeline) -> None:

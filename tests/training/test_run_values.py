@@ -95,6 +95,17 @@ def test_checkpoints_kept_by_an_interpolation_are_refused_where_they_are_average
         values(words)
 
 
+@pytest.mark.parametrize("recipe", ["multi30k_small", "demo_lm"])
+def test_a_corpus_without_a_test_set_is_refused_before_the_training(recipe, tmp_path):
+    words = [recipe, f"task.data={tmp_path}", "++common.cpu=true"]
+    (tmp_path / "valid.idx").touch()
+    with pytest.raises(UserError, match="has no split test, which run.sh scores after"):
+        values(words, check=True)
+    (tmp_path / "test.idx").touch()
+    assert values(words, check=True)["data"] == str(tmp_path)
+    values(["logic", *words[1:]], check=True)  # a classifier is scored on what there is
+
+
 @pytest.mark.parametrize(
     ("words", "cure"),
     [
