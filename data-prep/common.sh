@@ -6,7 +6,9 @@ set -euo pipefail
 
 root=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 script=data-prep/${0##*/}
-corpus=${0##*/prepare-} corpus=${corpus%.sh}
+corpus=${0##*/} # $0 has no folder in "cd data-prep; bash prepare-demo.sh"
+corpus=${corpus#prepare-}
+corpus=${corpus%.sh}
 names=() kinds=() texts=()              # names, kinds and help texts of the options
 folders=() titles=() works=()           # folders, titles and functions of the steps
 title="" tmp="" job=""                  # title, folder and process group of the current step

@@ -170,6 +170,16 @@ def make_tokeniser(
     return tokenise
 
 
+def punctuation_of(language: str) -> dict[str, str]:
+    """Return regular expressions of punctuation for detokenisers.
+
+    "closing" matches tokens without a space before them; "wide" matches punctuation without spaces
+    around it, with these spaces, and its first group has none. It is empty if there is none.
+    """
+    wide = f" ?({_WIDE}) ?" if language in ("zh", "ja", "yue") else ""
+    return {"closing": f"^[,.?!:;\\\\%}}\\]){_ENDS}]+$", "wide": wide}
+
+
 def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str], str]:
     """Return a function that joins tokens to plain text by Moses' rules (identity for "none")."""
     if tokeniser == "none":
@@ -177,8 +187,9 @@ def make_detokeniser(language: str, tokeniser: str = "moses") -> Callable[[str],
     from sacremoses import MosesDetokenizer
 
     moses = MosesDetokenizer(lang=language)
-    moses.IS_PUNCT = re.compile(f"^[,.?!:;\\\\%}}\\]){_ENDS}]+$")
-    wide = re.compile(f" ?({_WIDE}) ?") if language in ("zh", "ja", "yue") else None
+    punctuation = punctuation_of(language)
+    moses.IS_PUNCT = re.compile(punctuation["closing"])
+    wide = re.compile(punctuation["wide"]) if punctuation["wide"] else None
 
     def detokenise(line: str) -> str:
         text = moses.detokenize(line.split())

@@ -4,12 +4,14 @@ The steps are configured in the groups ``generation``, ``eval_lm`` and ``scoring
 These groups are also saved in checkpoints.
 """
 
+import argparse
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
+from diverse_mha.common.ranges import COUNT, between
 
 GROUPS = ("generation", "eval_lm", "scoring")  # configuration groups that training does not read
 #: Kind of model -> its scores, the default first.
@@ -24,6 +26,7 @@ _KINDS = {
     "language_modeling": "language_model",
     "classification": "classifier",
 }
+_RANGES = {"beam": COUNT, "lenpen": between(-10, 10)}  # legal values, as of ``evaluate``
 _KEYS = ("prepare", "average", "average_by", "score", "time")  # keys of the group ``scoring``
 
 
@@ -66,9 +69,11 @@ def read_pipeline(
     check_scoring(settings, name)
     scoring = _scoring(settings)
     score = scoring.get("score") or SCORES[kind][0]
-    search = dict(settings.get("generation") or {})
+    search = _search(settings)
+    beam, lenpen = Pipeline.beam, Pipeline.lenpen
     words: list[str] = []
     if kind == "translation":
+        beam, lenpen = (_number(search, key, name) for key in _RANGES)
         words += _options(search, defaults or {})
         words += ["--compound-split"] if score == "compound_split_bleu" else []
     elif kind == "language_model":
@@ -80,14 +85,18 @@ def read_pipeline(
         average=scoring.get("average") or Pipeline.average,
         average_by=scoring.get("average_by") or Pipeline.average_by,
         score=score,
-        beam=search.get("beam", Pipeline.beam),
-        lenpen=float(search.get("lenpen", Pipeline.lenpen)),
+        beam=beam,
+        lenpen=lenpen,
         evaluate=tuple(words),
     )
 
 
 def check_scoring(settings: Mapping[str, object], name: object = "recipe") -> None:
-    """Raise an error if the group ``scoring`` has an unknown key or a value that no step takes."""
+    """Raise an error for settings of the steps after training that these would refuse.
+
+    Checked are keys and values of ``scoring``, and beam and length penalty of a translation model.
+    A number that is an interpolation is left to the evaluation.
+    """
     scoring, kind = _scoring(settings), _kind(settings)
     for key in sorted(scoring.keys() - {*_KEYS}):
         raise UserError(f"{name}: scoring has no key {key!r}; choose from {', '.join(_KEYS)}")
@@ -100,6 +109,28 @@ def check_scoring(settings: Mapping[str, object], name: object = "recipe") -> No
         raise UserError(
             f"{name}: scoring.average={average}; give a whole number, or 0 for the best checkpoint"
         )
+    search = _search(settings)
+    for key in _RANGES if kind == "translation" else ():
+        if "${" not in str(search.get(key)):
+            _number(search, key, name)
+
+
+def _search(settings: Mapping[str, object]) -> dict:
+    """Return the group ``generation``."""
+    search = settings.get("generation")
+    return dict(search) if isinstance(search, Mapping) else {}
+
+
+def _number(search: Mapping, key: str, name: object) -> float:
+    """Return the beam or the length penalty, or its default; raise an error for an illegal one."""
+    value = search.get(key, getattr(Pipeline, key))
+    legal = _RANGES[key]
+    try:
+        return (legal.parse_int if key == "beam" else legal.parse_float)(str(value))
+    except argparse.ArgumentTypeError:
+        shown = "null" if value is None else value
+        expected = f"{legal.kind}{legal.words}"
+        raise UserError(f"{name}: generation.{key}={shown}; give {expected}") from None
 
 
 def _scoring(settings: Mapping[str, object]) -> dict:

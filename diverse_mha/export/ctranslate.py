@@ -13,6 +13,7 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import Side, read_side
+from diverse_mha.corpora.text import punctuation_of
 from diverse_mha.evaluation.aligner import Candidate
 from diverse_mha.evaluation.engine import NotConvertible, convert_stock, name_languages
 from diverse_mha.export import plain_text
@@ -31,6 +32,7 @@ def text_options(source: Side, target: Side, positions: tuple[int, int]) -> dict
         **options,
         "source": source.moses,
         "target": target.moses,
+        "punctuation": punctuation_of(target.moses),
         "method": source.made.method,
         "model": source.model.name,
         "longest_source": positions[0] - 1,

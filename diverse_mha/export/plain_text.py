@@ -55,16 +55,31 @@ def decoder(made: dict):
     if made["tokeniser"] == "moses":
         from sacremoses import MosesDetokenizer
 
-        detokenise = MosesDetokenizer(made["target"]).detokenize
+        rules, punctuation = MosesDetokenizer(made["target"]), made["punctuation"]
+        rules.IS_PUNCT = re.compile(punctuation["closing"])
 
     def decode(pieces: list[str]) -> str:
         if made["method"] == "bpe":
             text = (" ".join(pieces) + " ").replace("@@ ", "")
         else:
             text = "".join(pieces).replace("\u2581", " ")
-        return detokenise(text.split()) if made["tokeniser"] == "moses" else text.strip()
+        if made["tokeniser"] == "moses":
+            text = rules.detokenize(text.split())
+            text = re.sub(punctuation["wide"], r"\1", text) if punctuation["wide"] else text
+        return text.strip()
 
     return decode
+
+
+def read(stream) -> list[str]:
+    """Return the lines of a binary stream of UTF-8, without line ends and byte order mark."""
+    lines = []
+    for number, line in enumerate(stream, 1):
+        try:
+            lines.append(line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError as error:
+            sys.exit(f"line {number}: is not UTF-8 text ({error.reason}); convert it")
+    return lines
 
 
 def main() -> None:
@@ -72,8 +87,8 @@ def main() -> None:
     import ctranslate2
 
     made = json.loads((HERE / "text.json").read_text(encoding="utf-8"))
-    lines = [line.rstrip("\r\n") for line in open(0, encoding="utf-8-sig", newline="\n")]
-    tokenised, decode = [*map(encoder(made), lines)], decoder(made)
+    sys.stdout.reconfigure(encoding="utf-8")
+    tokenised, decode = [*map(encoder(made), read(sys.stdin.buffer))], decoder(made)
     for number, line in enumerate(tokenised, 1):
         if len(line) > made["longest_source"]:
             at_most = f"but the model reads at most {made['longest_source']}"

@@ -1,5 +1,6 @@
 """Keeps a recipe's batch size: divides ``update_freq`` by the number of processes."""
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.training.request import Request
 
 KEY = "optimization.update_freq"
@@ -7,9 +8,9 @@ KEY = "optimization.update_freq"
 
 def processes_of(job: Request) -> int:
     """Return the number of processes: as requested, else the number of GPUs, else 1."""
-    given = job.setting("distributed_training", "distributed_world_size") or job.processes
+    given = job.number("distributed_training", "distributed_world_size") or job.processes
     if given is not None:
-        return max(1, int(given))
+        return max(1, given)
     if job.flag("common", "cpu"):
         return 1
     import torch
@@ -24,7 +25,12 @@ def divide(job: Request, processes: int) -> tuple[list[int], str]:
     process gets an equal share, rounded, of at least one batch. ``optimization.update_freq`` on the
     command line always wins.
     """
-    wanted = [int(x) for x in (job.recipe.get("optimization") or {}).get("update_freq") or [1]]
+    wanted = (job.recipe.get("optimization") or {}).get("update_freq") or [1]
+    if not isinstance(wanted, list) or any(not str(x).isdecimal() or int(x) < 1 for x in wanted):
+        raise UserError(
+            f"{job.config}: {KEY}={wanted}: must be a list of whole numbers from 1; give it as [4]"
+        )
+    wanted = [int(x) for x in wanted]
     given = any(word.lstrip("+").startswith(KEY + "=") for word in job.arguments)
     if given or processes == 1:
         return wanted, ""

@@ -4,8 +4,12 @@ import dataclasses
 import difflib
 import os
 import re
+import types
+import typing
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+
+from omegaconf import BooleanNode, FloatNode, IntegerNode, ValidationError
 
 import diverse_mha
 from diverse_mha.common.errors import UserError
@@ -17,6 +21,9 @@ from diverse_mha.training.request import Request
 
 LISTED = "configs/ and docs/options.md list the keys"
 FEW = 30  # names that a message lists
+_READERS = {bool: BooleanNode, int: IntegerNode, float: FloatNode}
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number"}
+_EXAMPLES = {bool: "true", int: "4", float: "0.1"}
 
 
 def check(job: Request) -> None:
@@ -33,6 +40,7 @@ def check(job: Request) -> None:
     if unknown := unknown_name(job):
         raise UserError(f"{job.config}: {unknown}")
     check_settings(job)
+    check_values(job)
     pipeline.check_scoring(job.recipe, job.config)  # else a misspelling shows after the training
     check_model(job)
 
@@ -60,6 +68,54 @@ def check_settings(job: Request) -> None:
         known = keys_of(kinds.get(group))
         if key and "." not in key and known and key not in known:
             raise UserError(f"{word}: {group} has no {key}; {cure_for(job, group, key)}")
+
+
+def check_values(job: Request) -> None:
+    """Raise an error for a number, flag or list of numbers that a training would not read.
+
+    Hydra and fairseq refuse them as well, but only after the corpus is prepared. Interpolations are
+    left to them.
+    """
+    for group, kind in schemas(job).items():
+        values = job.recipe.get(group)
+        for option in dataclasses.fields(kind) if isinstance(values, dict) else ():
+            value = values.get(option.name)
+            if value is None or "???" == value or "${" in str(value):
+                continue
+            if cure := _cure_of_value(option.type, value):
+                name = f"{group}.{option.name}"
+                given = [word for word in job.arguments if name_in(word) == name]
+                in_file = f"{job.config}: {name}={str(value).replace(', ', ',')}"
+                raise UserError(f"{given[-1] if given else in_file}: {cure}")
+
+
+def _cure_of_value(annotation: object, value: object) -> str:
+    """Return the cure for a value that does not fit a field's type; empty if it fits."""
+    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    kinds = {*(typing.get_args(annotation) if union else [annotation])} - {types.NoneType}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if typing.get_origin(kind) is list:
+        (item,) = typing.get_args(kind)
+        if item not in _READERS or isinstance(value, list) and _fits(item, value):
+            return ""
+        items = value if isinstance(value, list) else str(value).strip("[]() ").split(",")
+        listed = ",".join(str(one).strip() for one in items)
+        return f"must be a list; give [{listed if _fits(item, items) else _EXAMPLES[item]}]"
+    if kind not in _READERS or _fits(kind, [value]):
+        return ""
+    if kind is float and _fits(float, [point := str(value).replace(",", ".")]):
+        return f"give {point}"
+    return f"must be {_NAMES[kind]}, such as {_EXAMPLES[kind]}"
+
+
+def _fits(kind: type, values: list) -> bool:
+    """Return True if OmegaConf reads all values as ``kind``: bool, int or float."""
+    try:
+        for value in values:
+            _READERS[kind](value)
+    except ValidationError:
+        return False
+    return True
 
 
 def groups_in(job: Request) -> set[str]:

@@ -22,7 +22,7 @@ def describe(job: Request) -> str:
     (frequency, *_), divided = batch.divide(job, processes)
     limits = {"max_tokens": "tokens", "batch_size": "examples"}
     sizes = [
-        f"{int(group['dataset'][key]) * processes * frequency:,} {unit}"
+        f"{_times(group['dataset'][key], processes * frequency)} {unit}"
         for key, unit in limits.items()
         if group["dataset"].get(key)
     ]
@@ -48,3 +48,8 @@ def describe(job: Request) -> str:
     ]
     plan = "\n".join(f"#   {line}" for line in lines if line)
     return f"{OmegaConf.to_yaml(OmegaConf.create(job.recipe))}\n# Nothing is trained. Plan:\n{plan}"
+
+
+def _times(size: object, batches: int) -> str:
+    """Return the product as text; of an interpolation, which only Hydra resolves, both factors."""
+    return f"{batches:,} times {size}" if "${" in str(size) else f"{int(size) * batches:,}"

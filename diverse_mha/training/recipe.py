@@ -132,9 +132,12 @@ def _result(finished):
 
 def job_of(words: Sequence[str]) -> train.Request:
     """Return the request in the command line that the launcher wrote for fairseq-hydra-train."""
-    given = dict(zip(words, words[1:], strict=False))
-    recipe = Path(given["--config-dir"], given["--config-name"] + ".yaml")
-    settings = [word for word in words if "=" in word and not word.startswith("-")]
+    place = {name: words.index(name) + 1 for name in ("--config-dir", "--config-name")}
+    folder, name = (words[position] for position in place.values())
+    # A path may have "=" in it, too.
+    others = (word for at, word in enumerate(words) if at not in place.values())
+    settings = [word for word in others if "=" in word and not word.startswith("-")]
+    recipe = Path(folder, f"{name}.yaml")
     return train.parse(["--config", str(recipe), *settings])
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 
 _TRUE = ("true", "yes", "on", "y", "1")  # values that OmegaConf reads as true
@@ -34,6 +35,19 @@ class Request:
         elif key != "_name":  # a plain value, as in model=NAME, is the name
             value = None
         return None if value is None else str(value)
+
+    def number(self, group: str, key: str) -> int | None:
+        """Return a setting that is a whole number; None if it is absent.
+
+        Raises:
+            UserError: if it is something else, such as an interpolation, which only Hydra resolves.
+        """
+        value = self.setting(group, key)
+        try:
+            return None if value is None else int(value)
+        except ValueError:
+            name = flag(key) if self.config is None else f"{self.config}: {group}.{key}"
+            raise UserError(f"{name}={value}: give a whole number") from None
 
     def flag(self, group: str, key: str) -> bool:
         """Return True if ``--some-flag`` is given, or true in the recipe."""

@@ -1,5 +1,6 @@
 """Prints the settings of a recipe's experiment as bash variables, for ``scripts/run.sh``."""
 
+import os
 import re
 import shlex
 import sys
@@ -22,7 +23,8 @@ resume: finished steps are skipped, and a changed recipe is refused.
   RECIPE          a file, or the name of one in configs/
   key=value       changes the recipe; task.data=DATA is a prepared corpus of yours
   --processes N   train on N GPUs, or in N processes on a CPU (default: all GPUs,
-                  or one process); the batch size per update stays the same
+                  or one process). The batch of an update stays the same if N divides the
+                  recipe's optimization.update_freq; otherwise it is rounded, with a note
   --from FOLDER   take the corpus's files from there instead of downloading them
   --data FOLDER   prepare the corpus there (default: the recipe's folder)
   --print         show the commands and run none
@@ -53,7 +55,8 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--print", action="store_true")
     options, settings = parser.parse_known_args(words)
-    if "=" in options.recipe or options.recipe.startswith("-"):
+    setting = "=" in options.recipe and not options.recipe.endswith(".yaml")  # else a path
+    if setting or options.recipe.startswith("-"):
         raise UserError(f"{options.recipe}: name the recipe first, such as multi30k_small")
     if unknown := next((word for word in settings if word.startswith("-")), None):
         raise UserError(f"{unknown}: there is no such option; see bash scripts/run.sh --help")
@@ -66,13 +69,14 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
     called += ["--config", options.recipe, *settings]
     job = train.parse(called)
     pipeline = read_pipeline(job.recipe, job.config)
-    _check_average(job, pipeline)
     if check:
-        from diverse_mha.training import checks, precision
+        from diverse_mha.training import batch, checks, precision
 
         checks.check(job)
+        batch.choose(job)
         if not options.print:
             precision.choose(job)
+    _check_average(job, pipeline)
     data = _place(job, "task", "data")
     run = _place(job, "checkpoint", "save_dir")
     if "task.data" in given and options.source is not None:
@@ -80,6 +84,8 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
             f"--from {options.source}: has no effect with task.data; use --data instead"
         )
     prepare = [] if "task.data" in given else _prepare(pipeline, Path(data), options)
+    if check and not prepare and not options.print:
+        _check_splits(pipeline, data)
     model = f"{run}/{'averaged' if pipeline.average else 'checkpoint_best'}.pt"
     script, results = _EVALUATIONS[pipeline.kind]
     time = (job.recipe.get("scoring") or {}).get("time")
@@ -102,6 +108,21 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
     }
 
 
+def _check_splits(pipeline: Pipeline, data: str) -> None:
+    """Raise an error if a prepared corpus lacks a split that is scored after the training.
+
+    A classifier is scored on the splits that there are.
+    """
+    folder = Path(data.split(os.pathsep)[0])
+    splits = () if pipeline.kind == "classifier" else _EVALUATIONS[pipeline.kind][1]
+    for split in splits if folder.is_dir() else ():
+        if not any(folder.glob(f"{split}.*")):
+            raise UserError(
+                f"task.data={data}: has no split {split}, which run.sh scores after the training; "
+                "add one, or train with train.sh"
+            )
+
+
 def _check_average(job: Request, pipeline: Pipeline) -> None:
     """Raise an error if the training would not keep the checkpoints that are to be averaged."""
     count = pipeline.average
@@ -109,7 +130,7 @@ def _check_average(job: Request, pipeline: Pipeline) -> None:
         return
 
     def number(key: str) -> int:
-        return int(job.setting("checkpoint", key) or 0)
+        return job.number("checkpoint", key) or 0
 
     if pipeline.average_by == "update":
         saves, keeps = number("save_interval_updates") > 0, "keep_interval_updates"
@@ -174,19 +195,31 @@ def _everywhere(job: Request) -> list[str]:
 
 
 def score_of(name: str, result: Mapping) -> float:
-    """Return a score of an evaluation's result; accuracy is over all test sets together."""
+    """Return a score of an evaluation's result; accuracy is over all test sets together.
+
+    A corpus without a test set has the accuracy over all splits that were evaluated.
+    """
     if name != "accuracy":
         return result[name]
-    tests = [part for key, part in result["subsets"].items() if key.startswith("test")]
-    right = sum(part["accuracy"] * part["examples"] for part in tests)
-    return right / sum(part["examples"] for part in tests)
+    subsets = result["subsets"]
+    parts = [subsets[split] for split in _tests_in(result) or subsets]
+    right = sum(part["accuracy"] * part["examples"] for part in parts)
+    return right / sum(part["examples"] for part in parts)
+
+
+def _tests_in(result: Mapping) -> list[str]:
+    """Return the test sets of a classifier's result."""
+    return [split for split in result["subsets"] if split.startswith("test")]
 
 
 def main(words: Sequence[str]) -> int:
     """Print the variables, or with ``--score NAME FILE`` a score of a result."""
     if words[:1] == ["--score"]:
         name, file = words[1:]
-        print(f"\n{name} {score_of(name, read_json(Path(file), 'evaluate again')):.2f}: {file}")
+        result = read_json(Path(file), "evaluate again")
+        others = [] if name != "accuracy" or _tests_in(result) else result["subsets"]
+        of = f" of {', '.join(others)}, as there is no split test*" if others else ""
+        print(f"\n{name} {score_of(name, result):.2f}{of}: {file}")
         return 0
     if not words or {"-h", "--help"} & set(words):
         print(USAGE, end="", file=sys.stdout if words else sys.stderr)

@@ -39,8 +39,9 @@ fairseq-train. The second takes a recipe, and key=value to change it; task.data=
 is the data folder.
 
   --processes N   train on N GPUs, or in N processes on a CPU. Default: all GPUs,
-                  or one process. A recipe's batch is divided by N; without a
-                  recipe, an update takes N times --max-tokens
+                  or one process. A recipe's optimization.update_freq is divided by
+                  N, and rounded; without a recipe, an update takes N times
+                  --max-tokens
   --config FILE   a recipe: a file, or the name of one in configs/
   --dry-run       show the composed recipe and the plan, and train nothing;
                   so do --cfg job (Hydra's name for it), and --help with --config

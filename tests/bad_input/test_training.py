@@ -119,7 +119,7 @@ RECIPES = [
         "choose from prepare, average,"),
     Row("evaluation-value", RECIPE.format("good") + "++scoring.score=ter", "scoring.score=ter",
         "choose from"),
-    Row("value", RECIPE.format("value"), "'lots'", "correct it"),
+    Row("value", RECIPE.format("value"), "value.yaml: model.dropout=lots", "number, such as 0.1"),
     Row("choice", RECIPE.format("choice"), "'em-rooting'", "em-routing"),
     Row("key-of-another", RECIPE.format("good") + "criterion._name=cross_entropy",
         "criterion has no disagreement_weight",

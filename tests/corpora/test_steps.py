@@ -47,6 +47,12 @@ def step_folders(folder):
     return sorted(path.name for path in (folder / "out").iterdir())
 
 
+def test_the_corpus_has_its_name_also_if_the_script_is_started_in_its_own_folder():
+    command = ["bash", "prepare-demo.sh", "--help"]
+    help_text = subprocess.check_output(command, cwd=ROOT / "data-prep", text=True)
+    assert "folder for all output (data/demo)" in help_text and "--from" not in help_text
+
+
 def test_finished_steps_are_skipped_with_a_note(script, tmp_path):
     first = ["[1/2] first: wrote 1 ", "[2/2] second: wrote 2"]  # followed by the time
     assert [line[:21] for line in script()] == first

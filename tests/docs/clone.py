@@ -13,7 +13,7 @@ from tests.docs import archives, table
 from tests.docs.blocks import ROOT, Command
 
 SECONDS = 300  # time limit of a command
-ASSIGNMENT = re.compile(r'\w+=("[^"]*"|\S*)')
+ASSIGNMENT = re.compile(r'\w+=("[^"]*"|\([^)]*\)|\S*)')
 # Commands run without network and GPU, and pip installs nothing.
 SETTINGS = {
     "CUDA_VISIBLE_DEVICES": "",

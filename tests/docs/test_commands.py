@@ -1,11 +1,12 @@
 """Documented commands run in a fresh clone, in the order of their page."""
 
+import math
 import re
 import shlex
 
 import pytest
 
-from diverse_mha.training import train
+from diverse_mha.training import batch, train
 from tests.docs.blocks import ROOT, commands, pages
 from tests.docs.options import spans, unknown
 from tests.recipes import composed
@@ -50,6 +51,33 @@ def test_commands_that_tests_cannot_run_use_existing_recipes_and_settings(comman
     # Values of a sweep are separated by commas: check the first. Skip settings of Hydra itself.
     settings = [word.split(",")[0] for word in words if re.match(r"(?!hydra)[\w.]+=", word)]
     assert composed(name, *settings).task._name
+
+
+def test_documented_trainings_on_several_gpus_keep_the_batch_of_the_recipe():
+    parts = r"(?:--nodes|--nnodes|--ntasks-per-node|--nproc_per_node|--processes) (\d+)"
+    found = 0
+    for command in MARKED:
+        start, _, rest = command.text.replace("\\\n", "").partition("--config ")
+        if rest and (counts := [int(number) for number in re.findall(parts, start)]):
+            job = train.parse(["--config", *shlex.split(rest)])
+            _, note = batch.divide(job, math.prod(counts))
+            assert "instead of" not in note, f"{command.place}: {note}"
+            found += 1
+    assert found >= 3
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_command_needs_bash_to_split_a_variable(page):
+    """zsh, the shell of macOS, does not split an unquoted variable; both have arrays."""
+    texts = [command.text for command in commands(page)]
+    several = [name for text in texts for name in re.findall(r'^(\w+)="[^"]*\s[^"]*"$', text)]
+    found = [text for text in texts for name in several if re.search(rf"\$\{{?{name}\b", text)]
+    assert not found, f'write NAME=(...) and "${{NAME[@]}}": {found}'
+
+
+def test_commands_of_the_readme_have_no_comment_behind_them():
+    """A terminal with zsh hands such a comment over as arguments."""
+    assert not [one.text for one in commands("README.md") if re.search(r"\s#", one.text)]
 
 
 #: All pages, also those without commands, except the changelog, which names removed options.

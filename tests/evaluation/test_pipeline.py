@@ -3,7 +3,7 @@
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.pipeline import Pipeline, read_pipeline
+from diverse_mha.evaluation.pipeline import Pipeline, check_scoring, read_pipeline
 
 TRANSLATION = {"task": {"_name": "exact_translation"}}
 
@@ -34,3 +34,33 @@ def test_older_checkpoints_have_the_former_defaults():
 def test_wrong_settings_are_refused_in_one_line(scoring):
     with pytest.raises(UserError, match=rf"mine: scoring.*{next(iter(scoring))}.*; \w+"):
         read_pipeline({**TRANSLATION, "scoring": scoring}, "mine")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "cure"),
+    [
+        ("beam", 0, "a whole number, 1 or more"),
+        ("beam", "five", "a whole number, 1 or more"),
+        ("beam", 2.5, "a whole number, 1 or more"),
+        ("beam", None, "a whole number, 1 or more"),
+        ("lenpen", "0,6", "a number from -10 to 10"),
+        ("lenpen", "abc", "a number from -10 to 10"),
+        ("lenpen", float("nan"), "a number from -10 to 10"),
+    ],
+)
+def test_a_wrong_beam_or_length_penalty_is_refused_before_training(key, value, cure):
+    there = {**TRANSLATION, "generation": {key: value}}
+    message = f"^mine: generation.{key}={'null' if value is None else value}; give {cure}$"
+    for check in (check_scoring, read_pipeline):
+        with pytest.raises(UserError, match=message):
+            check(there, "mine")
+    check_scoring({"task": {"_name": "exact_language_modeling"}, "generation": {key: value}})
+
+
+def test_beam_and_length_penalty_may_be_strings_and_interpolations_are_left_alone():
+    found = read_pipeline({**TRANSLATION, "generation": {"beam": "4", "lenpen": "0.6"}})
+    assert (found.beam, found.lenpen) == (4, 0.6)
+    there = {**TRANSLATION, "generation": {"lenpen": "${x}"}}
+    check_scoring(there, "mine")
+    with pytest.raises(UserError, match="generation.lenpen=.*; give a number from -10 to 10"):
+        read_pipeline(there, "mine")

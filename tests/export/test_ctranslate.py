@@ -3,6 +3,11 @@
 Conversion is tested in tests/integration/.
 """
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -51,6 +56,54 @@ def test_translate_script_tokenises_and_detokenises_like_the_preparation(
         assert encode(line) == source.encode()(line).split()
         tokens = source.tokenise()(line)
         assert decode(encode(line)) == target.detokenise()(tokens).strip()
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "plain"),
+    [
+        ("ar", "نعم ، هذا صحيح ؟", "نعم، هذا صحيح؟"),
+        ("el", "Ναι , αλήθεια \u037e", "Ναι, αλήθεια\u037e"),
+        ("ja", "今日 は 、 「 猫 」 。", "今日は、「猫」。"),
+        ("de", "Ja , so ( ist ) es .", "Ja, so (ist) es."),
+    ],
+)
+def test_translate_script_joins_the_punctuation_of_other_scripts(language, line, plain):
+    """``text.json`` has the punctuation: the script must work without this package."""
+    target = side(language)
+    made = json.loads(json.dumps(text_options(side("en"), target, (9, 9))))
+    assert plain_text.decoder(made)(line.split()) == target.detokenise()(line) == plain
+
+
+def test_translate_script_reads_and_writes_utf_8_in_every_locale(tmp_path):
+    shutil.copy(plain_text.__file__, tmp_path / "translate.py")
+    (tmp_path / "codes").write_text(CODES)
+    made = text_options(*[side(model=tmp_path / "codes", tokeniser="none")] * 2, (99, 99))
+    (tmp_path / "text.json").write_text(json.dumps(made))
+    (tmp_path / "ctranslate2.py").write_text(ECHO)
+    plain = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    environment = {**os.environ, **plain, "PYTHONPATH": str(tmp_path)}
+
+    def call(text: bytes):
+        command = [sys.executable, str(tmp_path / "translate.py")]
+        return subprocess.run(command, input=text, capture_output=True, env=environment)
+
+    text = "größer\n\nنعم\r\n".encode()
+    done = call(b"\xef\xbb\xbf" + text)
+    assert (done.stdout, done.stderr) == (text.replace(b"\r", b""), b"")
+    done = call(b"a\ngr\xf6\xdfer\n")
+    assert done.stderr.startswith(b"line 2: is not UTF-8 text (") and done.returncode == 1
+
+
+ECHO = """
+from types import SimpleNamespace
+
+class Translator:
+    def __init__(self, path):
+        pass
+
+    def translate_batch(self, lines, **options):
+        return [SimpleNamespace(hypotheses=[line]) for line in lines]
+"""
 
 
 def test_translate_script_accepts_raw_text_in_any_writing_system(tmp_path, monkeypatch):

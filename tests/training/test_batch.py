@@ -2,6 +2,7 @@
 
 import pytest
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.training import batch, train
 
 
@@ -37,3 +38,20 @@ def test_every_value_of_update_freq_is_divided(tmp_path):
     asked = train.parse(["--config", str(recipe), "--processes", "2"])
     words, note = batch.choose(asked)
     assert words == ["++optimization.update_freq=[2,1]"] and "4, then 2 batches" in note
+
+
+@pytest.mark.parametrize("value", ["4", "'4,2'", "[0]", "[a]", "${common.seed}", "[1.5]"])
+def test_another_value_of_update_freq_is_refused_in_one_line(value, tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(f"task: {{data: x}}\noptimization:\n  update_freq: {value}\n")
+    asked = train.parse(["--config", str(recipe)])
+    with pytest.raises(UserError, match=r"mine.yaml: \S*update_freq=.*; give it as \[4\]"):
+        batch.choose(asked)
+    words = ["--config", str(recipe), "optimization.update_freq=[3]"]
+    assert batch.divide(train.parse(words), 1) == ([3], "")
+
+
+def test_a_number_of_processes_that_only_hydra_knows_is_refused_in_one_line():
+    word = "++distributed_training.distributed_world_size=${oc.env:N}"
+    with pytest.raises(UserError, match="distributed_world_size=.*: give a whole number"):
+        batch.processes_of(job(word))

@@ -1,5 +1,6 @@
 """Composing recipes, messages about wrong ones, and the choice of float32 or bfloat16."""
 
+import re
 import sys
 import traceback
 
@@ -72,6 +73,17 @@ def test_errors_in_a_recipe_mention_config_keys_instead_of_options(option, key):
     assert as_keys(option, checks.keys_of_options(recipe.job_of(arguments))) == key
 
 
+def test_a_recipe_in_a_folder_with_an_equals_sign_is_read(tmp_path):
+    mine = tmp_path / "lr=0.1,it's" / "a=b.yaml"
+    mine.parent.mkdir()
+    mine.write_text("task: {data: x}\n")
+    job = train.parse(["--config", str(mine), "common.seed=2"])
+    ((command, _),) = train.commands(job, gpus=0, port=1)
+    read = recipe.job_of(command[command.index("--config-dir") :])
+    assert read.config == mine and read.recipe["task"] == {"data": "x"}
+    assert read.recipe["common"]["seed"] == 2
+
+
 def test_an_unknown_criterion_given_as_a_string_is_reported():
     job = train.Request([], config=CONFIGS / "x.yaml", recipe={"criterion": "cross_entropyy"})
     note = checks.unknown_name(job)
@@ -101,6 +113,46 @@ def test_our_options_are_refused_for_a_model_of_fairseq(word):
         checks.check_model(job)
     checks.check_model(train.parse(["--config", "multi30k_small", word]))
     checks.check_model(train.parse(["--config", "multi30k_small", "model._name=transformer"]))
+
+
+@pytest.mark.parametrize(
+    ("word", "cure"),
+    [
+        ("optimization.update_freq=4", "must be a list; give [4]"),
+        ("optimization.update_freq=4,2", "must be a list; give [4,2]"),
+        ("optimization.update_freq=x", "must be a list; give [4]"),
+        ("optimization.lr=0.001", "must be a list; give [0.001]"),
+        ("model.dropout=0,3", "give 0.3"),
+        ("model.dropout=low", "must be a number, such as 0.1"),
+        ("dataset.max_tokens=4k", "must be a whole number, such as 4"),
+        ("++generation.lenpen=0,6", "give 0.6"),
+        ("common.cpu=maybe", "must be true or false, such as true"),
+    ],
+)
+def test_a_value_that_a_training_would_not_read_is_refused_first(tmp_path, word, cure):
+    """It is so on the command line and in the file, and the cure works."""
+    given = ["--config", "multi30k_small", word]
+    with pytest.raises(UserError, match=f"^{re.escape(f'{word}: {cure}')}$"):
+        train.main([*given, "--dry-run"])
+    key, value = word.lstrip("+").split("=")
+    group, name = key.split(".")
+    mine = tmp_path / "mine.yaml"
+    named = "_name: transformer_disagree, " if group == "model" else ""
+    mine.write_text(f"{group}: {{{named}{name}: '{value}'}}\n")
+    with pytest.raises(UserError, match=f"mine.yaml: {re.escape(f'{key}={value}: {cure}')}$"):
+        checks.check_values(train.parse(["--config", str(mine)]))
+    if written := re.fullmatch(r".*give (\S+)", cure):
+        checks.check_values(train.parse([*given[:2], f"{word.partition('=')[0]}={written[1]}"]))
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["dataset.max_tokens=${x}", "optimization.clip_norm=1e-3", "model.dropout=0", "common.cpu=yes"]
+    + ["optimization.lr=[0.1,1]", "optimizer.adam_betas='(0.9,0.98)'", "dataset.batch_size=null"],
+)
+def test_values_that_a_training_reads_are_not_refused(word, capsys):
+    assert train.main(["--config", "multi30k_small", "--dry-run", word]) == 0
+    assert "${x}" not in word or "up to 1 times ${x} tokens" in capsys.readouterr().out
 
 
 def test_a_group_overrides_the_recipe_and_an_override_overrides_both(tmp_path):

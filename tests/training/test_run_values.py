@@ -1,5 +1,6 @@
 """Values that ``scripts/run.sh`` reads from a recipe."""
 
+import json
 import subprocess
 
 import pytest
@@ -28,6 +29,13 @@ def test_every_recipe_has_a_preparation_and_a_run_folder(name):
     found = values([name])
     assert (ROOT / "data-prep" / found["prepare"][0]).is_file()
     assert found["run"].startswith("runs/") and found["data"].endswith("/bin")
+
+
+def test_a_recipe_may_lie_in_a_folder_with_an_equals_sign(tmp_path):
+    recipe = tmp_path / "lr=0.1" / "mine.yaml"
+    recipe.parent.mkdir()
+    recipe.write_text((CONFIGS / "demo.yaml").read_text())
+    assert values([str(recipe)], check=True)["train"] == ["--config", str(recipe)]
 
 
 def test_a_users_corpus_and_plugin_are_passed_to_every_step():
@@ -60,7 +68,12 @@ def test_a_users_corpus_and_plugin_are_passed_to_every_step():
         ),
         (["demo", "model.dropuot=0.2"], "model has no dropuot; the nearest are dropout"),
         (["demo", "++model.dropuot=0.2"], "model has no dropuot; the nearest are dropout"),
+        (["demo", "++generation.beam=0"], "generation.beam=0; give a whole number, 1 or more"),
+        (["demo", "++generation.lenpen=0,6"], "generation.lenpen=0,6; give a number from -10 to"),
         (["demo", "~xyz"], "~xyz"),
+        (["demo", "optimization.update_freq=4"], "update_freq=4: must be a list; give [4]"),
+        (["demo", "++optimization.update_freq=[0]"], "update_freq=[0]: must be a list of whole"),
+        (["demo", "scoring.average=2", "++checkpoint.keep_last_epochs=x"], "be a whole number"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(words, message):
@@ -74,6 +87,23 @@ def test_what_cannot_be_trained_here_is_refused_before_the_corpus_is_prepared(mo
     with pytest.raises(UserError, match="common.fp16=true: needs a GPU"):
         values(["wmt14_en_de"], check=True)
     assert values(["wmt14_en_de", "--print"], check=True)["print"] == "yes"
+
+
+def test_checkpoints_kept_by_an_interpolation_are_refused_where_they_are_averaged():
+    words = ["demo", "scoring.average=2", "++checkpoint.keep_interval_updates=${x}"]
+    with pytest.raises(UserError, match="keep_interval_updates=.*: give a whole number"):
+        values(words)
+
+
+@pytest.mark.parametrize("recipe", ["multi30k_small", "demo_lm"])
+def test_a_corpus_without_a_test_set_is_refused_before_the_training(recipe, tmp_path):
+    words = [recipe, f"task.data={tmp_path}", "++common.cpu=true"]
+    (tmp_path / "valid.idx").touch()
+    with pytest.raises(UserError, match="has no split test, which run.sh scores after"):
+        values(words, check=True)
+    (tmp_path / "test.idx").touch()
+    assert values(words, check=True)["data"] == str(tmp_path)
+    values(["logic", *words[1:]], check=True)  # a classifier is scored on what there is
 
 
 @pytest.mark.parametrize(
@@ -97,8 +127,28 @@ def test_the_score_of_a_run_is_the_measure_that_its_recipe_names(capsys):
     parts = {"accuracy": 50.0, "examples": 1}, {"accuracy": 100.0, "examples": 3}
     subsets = {"valid": parts[0], "test1": parts[0], "test12": parts[1]}
     assert score_of("accuracy", {"subsets": subsets}) == 87.5
+    subsets = {"valid": parts[0], "dev": parts[1]}
+    assert score_of("accuracy", {"subsets": subsets}) == 87.5, "there is no test set"
     # run.sh evaluates what is written to standard output
-    assert main([]) == 2 and "usage: bash scripts/run.sh" in capsys.readouterr().err
+    assert main([]) == 2
+    usage = capsys.readouterr().err
+    assert "usage: bash scripts/run.sh" in usage and "otherwise it is rounded" in usage
+
+
+@pytest.mark.parametrize(
+    ("split", "printed"),
+    [
+        ("test", "accuracy 50.00: "),
+        ("valid", "accuracy 50.00 of valid, as there is no split test*"),
+    ],
+)
+def test_the_accuracy_of_a_corpus_without_a_test_set_names_its_splits(
+    split, printed, tmp_path, capsys
+):
+    file = tmp_path / "accuracy.json"
+    file.write_text(json.dumps({"subsets": {split: {"accuracy": 50.0, "examples": 2}}}))
+    assert main(["--score", "accuracy", str(file)]) == 0
+    assert capsys.readouterr().out.startswith(f"\n{printed}")
 
 
 @pytest.mark.integration
