@@ -386,9 +386,11 @@ def check_and_load(load, cfg, trainer, **passed):
             raise UserError(f"{path}: {error}") from error
         raise
     say_changes(path, compare_runs(trainer, option, path, read))
-    record(trainer, loaded[1], finished=stop_if_done(trainer, path, *loaded))
+    finished = stop_if_done(trainer, path, *loaded)
+    record(trainer, loaded[1], finished=finished)
     record_ends()
     before = read.get("cfg") if option is None and read.get("path") == path else None
     say_batch(trainer.cfg, loaded[1].next_epoch_idx, before)
-    say_length(trainer, loaded[1])
+    if not finished:
+        say_length(trainer, loaded[1])
     return loaded
