@@ -380,7 +380,8 @@ def check_and_load(load, cfg, trainer, **passed):
             loaded = load(cfg, trainer, **passed)
     except Exception as error:
         # Changed options are the likely cause of the error: report them instead.
-        check_pruned_heads(path, read.get("cfg"), trainer.cfg)
+        if read.get("cfg"):
+            check_pruned_heads(path, read["cfg"], trainer.cfg)
         compare_runs(trainer, option, path, read, fits=False)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
             raise UserError(f"{path}: {error}") from error
