@@ -21,7 +21,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import folder_error
 from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.processes import hold
-from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
+from diverse_mha.fairseq_fixes.checkpoint_options import FILES, check_readable
 from diverse_mha.fairseq_fixes.log import say_batch, say_length
 from diverse_mha.fairseq_fixes.patch import patch, patched
 from diverse_mha.fairseq_fixes.status import record, record_ends
@@ -195,6 +195,8 @@ def changes(saved: Mapping, now: Mapping) -> Iterator[Change]:
             # A model's name, such as transformer_disagree_small, is only a preset of options.
             counts = name not in _ANYWHERE if name != "_name" else group not in ("model", "task")
             counts = counts and (group, name) not in _COPIES
+            # Loading has removed them (check_options); the weights replace what they named.
+            counts = counts and name not in FILES.get(group, ())
             if counts and name in after and not _same(group, name, value, after[name]):
                 yield Change(group, name, value, after[name])
 
