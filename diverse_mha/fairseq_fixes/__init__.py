@@ -14,6 +14,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | end of training | makes one more update in a run that is complete |
 | | starting point | trains from scratch if the checkpoint is missing |
 | | same run | silently resumes with another method, seed or corpus |
+| ``best_metric`` | missing metric | ends the first validation with a KeyError |
 | ``batches`` | whole splits | may skip the last sentences of a split |
 | | whole epochs | may never train on the longest examples |
 | | scored blocks | skips long blocks in ``fairseq-eval-lm``, and scores only the others |

@@ -21,6 +21,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import folder_error
 from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.processes import hold
+from diverse_mha.fairseq_fixes.best_metric import check_metric, check_validations
 from diverse_mha.fairseq_fixes.checkpoint_options import FILES, check_readable
 from diverse_mha.fairseq_fixes.log import say_batch, say_length
 from diverse_mha.fairseq_fixes.patch import patch, patched
@@ -134,12 +135,6 @@ def check_start(
     if os.path.isdir(path):  # fairseq would train from scratch
         raise folder_error(path, option)
     return option, path
-
-
-def check_metric(options: Any, metric: str) -> None:
-    """Raise an error for ``--best-checkpoint-metric bleu`` without ``--eval-bleu``."""
-    if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
-        raise UserError("--best-checkpoint-metric bleu: needs --eval-bleu; add it")
 
 
 def _part(name: str, suffix: str) -> str:
@@ -392,6 +387,7 @@ def check_and_load(load, cfg, trainer, **passed):
     finished = stop_if_done(trainer, path, *loaded)
     record(trainer, loaded[1], finished=finished)
     record_ends()
+    check_validations()
     before = read.get("cfg") if option is None and read.get("path") == path else None
     say_batch(trainer.cfg, loaded[1].next_epoch_idx, before)
     if not finished:
