@@ -11,6 +11,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | update checkpoints | skips one that is due at the end of an epoch (fairseq#2230) |
 | ``status`` | status.json | reports the end of training only in its log |
 | ``resuming`` | position in the epoch | skips or repeats data if processes or batches change |
+| | state of the task | drops float32 weights with ``--reset-dataloader`` |
 | | end of training | makes one more update in a run that is complete |
 | | starting point | trains from scratch if the checkpoint is missing |
 | | same run | silently resumes with another method, seed or corpus |

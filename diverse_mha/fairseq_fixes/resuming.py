@@ -383,6 +383,10 @@ def check_and_load(load, cfg, trainer, **passed):
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
             raise UserError(f"{path}: {error}") from error
         raise
+    state = (loaded[0] or {}).get(type(trainer.task).__name__)
+    # fairseq restores the state of a task only with the position. It holds float32 weights.
+    if state and cfg.reset_dataloader and hasattr(trainer.task, "set_checkpoint_dict"):
+        trainer.task.set_checkpoint_dict(state)
     say_changes(path, compare_runs(trainer, option, path, read))
     finished = stop_if_done(trainer, path, *loaded)
     record(trainer, loaded[1], finished=finished)
