@@ -35,6 +35,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | progress bar | draws none on a terminal that reports 0 columns |
 | ``numpy_2`` | removed names | fails with ``sample_break_mode=eos`` and ``num_batch_buckets`` |
 | ``moving_average`` | tied embeddings | averages them with the third power of ``--ema-decay`` |
+| | checkpoint without an average | fails with a KeyError for ``--store-ema`` |
 | ``speed`` | ``fused_adam`` | copies half-precision tensors one by one: a thousand launches |
 | | cuDNN's attention | uses it, although it takes part of a second for every new shape |
 | | oneDNN's cache | lets it grow to a gigabyte in bfloat16 training on a CPU |
