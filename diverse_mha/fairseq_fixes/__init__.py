@@ -11,9 +11,11 @@ fairseq-fixed 0.12.3.1 does without them:
 | | update checkpoints | skips one that is due at the end of an epoch (fairseq#2230) |
 | ``status`` | status.json | reports the end of training only in its log |
 | ``resuming`` | position in the epoch | skips or repeats data if processes or batches change |
+| | state of the task | drops float32 weights with ``--reset-dataloader`` |
 | | end of training | makes one more update in a run that is complete |
 | | starting point | trains from scratch if the checkpoint is missing |
 | | same run | silently resumes with another method, seed or corpus |
+| ``best_metric`` | missing metric | ends the first validation with a KeyError |
 | ``batches`` | whole splits | may skip the last sentences of a split |
 | | whole epochs | may never train on the longest examples |
 | | scored blocks | skips long blocks in ``fairseq-eval-lm``, and scores only the others |
@@ -33,6 +35,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | progress bar | draws none on a terminal that reports 0 columns |
 | ``numpy_2`` | removed names | fails with ``sample_break_mode=eos`` and ``num_batch_buckets`` |
 | ``moving_average`` | tied embeddings | averages them with the third power of ``--ema-decay`` |
+| | checkpoint without an average | fails with a KeyError for ``--store-ema`` |
 | ``speed`` | ``fused_adam`` | copies half-precision tensors one by one: a thousand launches |
 | | cuDNN's attention | uses it, although it takes part of a second for every new shape |
 | | oneDNN's cache | lets it grow to a gigabyte in bfloat16 training on a CPU |

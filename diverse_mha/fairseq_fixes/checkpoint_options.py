@@ -17,6 +17,7 @@ from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf, open_dict
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import flag
 
 #: fairseq classes that a checkpoint may name; names registered by other packages are allowed too.
 ALLOWED = {
@@ -76,11 +77,8 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
     """
     plain = _plain(options)
     for option, text in _texts(plain):
-        where = f"{path}: its option {option} {shorten(text)}"
-        if _RESOLVER.search(text):
-            raise UserError(f"{where}: calls a resolver; refused")
-        if option.rpartition(".")[2] in FILE_PARTS and not _FILE_PART.fullmatch(text):
-            raise UserError(f"{where}: not a plain file name; refused")
+        if why := _unreadable(option, text):
+            raise UserError(f"{path}: its option {option} {shorten(text)}: {why}; refused")
     flat = isinstance(options, Namespace)
     for group in GROUPS:
         values = plain if flat else plain.get(group)
@@ -96,8 +94,25 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
         _forget(options if flat else options.get(group), group, given)
 
 
+def _unreadable(option: str, text: str) -> str | None:
+    """Return why a checkpoint's option is refused; None if it is not."""
+    if _RESOLVER.search(text):
+        return "calls a resolver"
+    named = option.rpartition(".")[2] in FILE_PARTS
+    return "not a plain file name" if named and not _FILE_PART.fullmatch(text) else None
+
+
 def check_readable(options: Mapping) -> None:
     """Raise an error before training if its checkpoints could not be reloaded."""
+    saved = options
+    if OmegaConf.is_config(options):  # as fairseq saves them
+        saved = OmegaConf.to_container(options, resolve=True, enum_to_str=True)
+    for option, text in _texts(_plain(saved)):
+        if why := _unreadable(option, text):
+            raise UserError(
+                f"{flag(option.rpartition('.')[2])} {shorten(text)}: {why}; rename it to letters, "
+                "digits and _.,@+-, because its checkpoints could not be reloaded"
+            )
     for group in ALLOWED:
         for _, name in _names(group, _plain(getattr(options, group, None)), flat=False):
             if _registered(group, name) is None:

@@ -10,6 +10,7 @@ end of an epoch, fairseq skips the checkpoint of ``--save-interval-updates``
 
 import argparse
 import collections
+import logging
 import os
 import pickle
 import shutil
@@ -38,18 +39,29 @@ from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.checkpoint_options import check_options, evaluate_option
 from diverse_mha.fairseq_fixes.patch import patch
 
+logger = logging.getLogger(__name__)
+
 
 @patch(checkpoint_utils, "save_checkpoint")
 def save_update_checkpoint(save, cfg, trainer, epoch_itr, val_loss):
     """Save as fairseq does; also save the update checkpoint that it skips at an epoch's end."""
-    saved = save(cfg, trainer, epoch_itr, val_loss)
     updates, interval = trainer.get_num_updates(), cfg.save_interval_updates
-    if saved is None or interval <= 0 or updates % interval or not epoch_itr.end_of_epoch():
+    if interval <= 0 or updates % interval or not epoch_itr.end_of_epoch():
+        return save(cfg, trainer, epoch_itr, val_loss)
+    copied = not cfg.write_checkpoints_asynchronously  # otherwise, the file may be incomplete
+    if copied and (cfg.no_epoch_checkpoints or epoch_itr.epoch % cfg.save_interval):
+        # Without a checkpoint of the epoch, fairseq may write no file that could be copied.
+        return save(cfg, trainer, _WithinEpoch(epoch_itr), val_loss)
+    saved = save(cfg, trainer, epoch_itr, val_loss)
+    if saved is None:
         return saved
     suffix = trainer.checkpoint_suffix
-    name = f"checkpoint_{epoch_itr.epoch}_{updates}{suffix}.pt"
+    path = os.path.join(cfg.save_dir, f"checkpoint_{epoch_itr.epoch}_{updates}{suffix}.pt")
+    if not copied:
+        logger.warning("%s: not written, because %s is written asynchronously", path, saved)
+        return saved
     files = checkpoint_utils.PathManager
-    files.copy(saved, os.path.join(cfg.save_dir, name), overwrite=True)
+    files.copy(saved, path, overwrite=True)
     if cfg.keep_interval_updates > 0:
         pattern = rf"checkpoint_\d+_(\d+){suffix}\.pt"
         paths = checkpoint_utils.checkpoint_paths(cfg.save_dir, pattern, keep_match=True)
@@ -58,6 +70,19 @@ def save_update_checkpoint(save, cfg, trainer, epoch_itr, val_loss):
         for path in paths[cfg.keep_interval_updates :]:
             files.rm(path)
     return saved
+
+
+class _WithinEpoch:
+    """An epoch iterator whose epoch seems not to have ended. Its state is that of the end."""
+
+    def __init__(self, epochs):
+        self._epochs = epochs
+
+    def __getattr__(self, name):
+        return getattr(self._epochs, name)
+
+    def end_of_epoch(self) -> bool:
+        return False
 
 
 #: Errors of building a model from invalid options. Callers handle RuntimeError (shapes differ) and

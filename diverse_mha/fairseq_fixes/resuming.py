@@ -21,7 +21,8 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import folder_error
 from diverse_mha.common.options import flag, same_value
 from diverse_mha.common.processes import hold
-from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
+from diverse_mha.fairseq_fixes.best_metric import check_metric, check_validations
+from diverse_mha.fairseq_fixes.checkpoint_options import FILES, check_readable
 from diverse_mha.fairseq_fixes.log import say_batch, say_length
 from diverse_mha.fairseq_fixes.patch import patch, patched
 from diverse_mha.fairseq_fixes.status import record, record_ends
@@ -136,12 +137,6 @@ def check_start(
     return option, path
 
 
-def check_metric(options: Any, metric: str) -> None:
-    """Raise an error for ``--best-checkpoint-metric bleu`` without ``--eval-bleu``."""
-    if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
-        raise UserError("--best-checkpoint-metric bleu: needs --eval-bleu; add it")
-
-
 def _part(name: str, suffix: str) -> str:
     return name.replace(".pt", f"{suffix}.pt")
 
@@ -195,6 +190,8 @@ def changes(saved: Mapping, now: Mapping) -> Iterator[Change]:
             # A model's name, such as transformer_disagree_small, is only a preset of options.
             counts = name not in _ANYWHERE if name != "_name" else group not in ("model", "task")
             counts = counts and (group, name) not in _COPIES
+            # Loading has removed them (check_options); the weights replace what they named.
+            counts = counts and name not in FILES.get(group, ())
             if counts and name in after and not _same(group, name, value, after[name]):
                 yield Change(group, name, value, after[name])
 
@@ -380,15 +377,23 @@ def check_and_load(load, cfg, trainer, **passed):
             loaded = load(cfg, trainer, **passed)
     except Exception as error:
         # Changed options are the likely cause of the error: report them instead.
-        check_pruned_heads(path, read.get("cfg"), trainer.cfg)
+        if read.get("cfg"):
+            check_pruned_heads(path, read["cfg"], trainer.cfg)
         compare_runs(trainer, option, path, read, fits=False)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
             raise UserError(f"{path}: {error}") from error
         raise
+    state = (loaded[0] or {}).get(type(trainer.task).__name__)
+    # fairseq restores the state of a task only with the position. It holds float32 weights.
+    if state and cfg.reset_dataloader and hasattr(trainer.task, "set_checkpoint_dict"):
+        trainer.task.set_checkpoint_dict(state)
     say_changes(path, compare_runs(trainer, option, path, read))
-    record(trainer, loaded[1], finished=stop_if_done(trainer, path, *loaded))
+    finished = stop_if_done(trainer, path, *loaded)
+    record(trainer, loaded[1], finished=finished)
     record_ends()
+    check_validations()
     before = read.get("cfg") if option is None and read.get("path") == path else None
     say_batch(trainer.cfg, loaded[1].next_epoch_idx, before)
-    say_length(trainer, loaded[1])
+    if not finished:
+        say_length(trainer, loaded[1])
     return loaded

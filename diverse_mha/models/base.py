@@ -39,6 +39,8 @@ class StartsWarm:
         given: dict[str, Tensor] = {}
 
         def complete(model, state, *rest):
+            if model is not self:  # the copy for a moving average, which keeps this hook
+                return
             filled = fill(model, state) if warm else []
             if filled:
                 names = ", ".join(filled)

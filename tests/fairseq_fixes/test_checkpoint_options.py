@@ -1,9 +1,17 @@
-"""The replacement of ``eval`` for options in checkpoints: literals only."""
+"""Options in checkpoints: literals in the place of ``eval``, and plain file names."""
+
+from contextlib import nullcontext
 
 import pytest
+from omegaconf import OmegaConf
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.fairseq_fixes.checkpoint_options import LONGEST_TEXT, evaluate_option
+from diverse_mha.fairseq_fixes.checkpoint_options import (
+    LONGEST_TEXT,
+    check_options,
+    check_readable,
+    evaluate_option,
+)
 
 PLAIN = [
     "10000,50000,200000",
@@ -55,3 +63,28 @@ def test_code_is_refused(text):
 def test_non_strings_are_refused_like_eval(value):
     with pytest.raises(TypeError):
         evaluate_option(value)
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "why"),
+    [
+        ("dataset", "train_subset", "sub/train", "not a plain file name"),
+        ("dataset", "train_subset", "../train", "not a plain file name"),
+        ("task", "source_lang", "zh (Hant)", "not a plain file name"),
+        ("dataset", "train_subset", "train,train1", None),
+        ("task", "target_lang", "en.bpe", None),
+        ("task", "target_lang", None, None),
+        ("dataset", "valid_subset", "sub/valid", None),
+    ],
+)
+def test_what_a_checkpoint_may_not_hold_is_refused_before_training(group, name, value, why):
+    options = OmegaConf.create({group: {name: value}, "copy": {name: f"${{{group}.{name}}}"}})
+    refused = pytest.raises(UserError) if why else nullcontext()
+    with refused as training:
+        check_readable(options)
+    with refused as loading:
+        check_options("run/a.pt", OmegaConf.to_container(options, resolve=True))
+    if why:
+        option = "--" + name.replace("_", "-")
+        assert str(training.value).startswith(f"{option} {value!r}: {why}; rename it to letters, ")
+        assert f"its option {group}.{name} {value!r}: {why}; refused" in str(loading.value)

@@ -243,6 +243,7 @@ def test_remaining_updates_are_logged_and_not_exceeded(updates, epochs, message,
     ended = "nothing is left to train" in message
     assert (wanted.max_epoch == -1) == ended, "max_epoch = -1 skips the training loop"
     assert [message in line for line in caplog.messages].count(True) == 1
+    assert not (ended and "to train:" in caplog.text), "one line says that nothing is left"
 
 
 @pytest.mark.parametrize(

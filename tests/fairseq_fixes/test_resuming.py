@@ -1,4 +1,4 @@
-"""Resuming a run: the position in the epoch."""
+"""Resuming a run: the position in the epoch, state of the task, causes of errors."""
 
 import copy
 import logging
@@ -7,12 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 
 import diverse_mha  # noqa: F401  patches fairseq's tasks
+from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.checkpoints import note_processes
 from diverse_mha.fairseq_fixes.resuming import resume_position
+from tests.fairseq_fixes.training import training
 
 
 class Numbers(FairseqDataset):
@@ -99,3 +102,32 @@ def test_other_batches_are_refused_within_an_epoch():
         expected = pytest.raises(ValueError, match=message) if message else nullcontext()
         with resume_position(cfg), expected:
             iterators(2)[0].load_state_dict(copy.deepcopy(position))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "message"),
+    [
+        (None, "no split 'train'$"),
+        ({"model": {"pruned_heads": "encoder.0.self:1"}}, "give --pruned-heads 'encoder.0.self:1'"),
+        ({"model": {}}, "checkpoint_last.pt: has other pruned heads .*; leave out --pruned-heads"),
+    ],
+    ids=["from-scratch", "other-heads", "no-heads"],
+)
+def test_pruned_heads_are_blamed_only_if_a_checkpoint_was_read(
+    checkpoint, message, tmp_path, monkeypatch
+):
+    cfg, trainer = training(tmp_path)
+    trainer.cfg.get.side_effect = {"model": {"pruned_heads": "encoder.0.self:2"}}.get
+    monkeypatch.setattr(
+        checkpoint_utils, "load_checkpoint_to_cpu", lambda path: {"cfg": checkpoint}
+    )
+
+    def load(path, *_, **__):
+        if checkpoint is not None:
+            checkpoint_utils.load_checkpoint_to_cpu(path)
+            raise RuntimeError("sizes differ")
+
+    trainer.load_checkpoint.side_effect = load
+    trainer.get_train_iterator.side_effect = UserError("bin: no split 'train'")
+    with pytest.raises(UserError, match=message):
+        checkpoint_utils.load_checkpoint(cfg, trainer)

@@ -1,8 +1,12 @@
 """Resuming with options of another run is refused; other changes are logged."""
 
+from argparse import Namespace
+
 import pytest
 
+from diverse_mha import models  # noqa: F401  registers
 from diverse_mha.common.errors import UserError
+from diverse_mha.fairseq_fixes.checkpoint_options import check_options
 from diverse_mha.fairseq_fixes.resuming import LAST, changes, check_same_run, say_changes
 
 TERMS_SAVED = {"hsic_weight": 0.0, "disagreement_weight": "1", "disagreement_on": "encoder,cross"}
@@ -155,6 +159,18 @@ def test_other_changes_are_permitted(group, options, text, tmp_path):
 def test_moved_data_is_accepted(tmp_path):
     saved, now = changed(tmp_path, "task", {"data": "OTHER"})
     assert [change.name for change in check_same_run("run/a.pt", saved, now, OWN)] == ["data"]
+
+
+@pytest.mark.parametrize("model", [dict, Namespace])
+def test_a_run_with_pretrained_embeddings_resumes(model, tmp_path):
+    """Loading a checkpoint removes the options that name files."""
+    files = {"encoder_embed_path": "data/emb.vec", "decoder_embed_path": "data/emb.vec"}
+    saved, now = changed(tmp_path, "model", {})
+    saved["model"], now["model"] = model(**RUN["model"], **files), model(**RUN["model"], **files)
+    check_options("run/a.pt", {"model": saved["model"]})
+    before = vars(saved["model"]) if model is Namespace else saved["model"]
+    assert [before[name] for name in files] == [None, None]
+    assert check_same_run("run/a.pt", saved, now, OWN) == []
 
 
 @pytest.mark.parametrize("group", HARMLESS)

@@ -3,11 +3,14 @@
 from unittest import mock
 
 import pytest
+import torch
 from fairseq import checkpoint_utils
+from fairseq.data.iterators import EpochBatchIterator
 
 import diverse_mha.fairseq_fixes.install  # noqa: F401
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.average import newest_checkpoints
+from tests.fairseq_fixes.test_resuming import Numbers
 from tests.fairseq_fixes.training import training
 
 
@@ -25,6 +28,11 @@ def write(path, extra):
     return path
 
 
+ALL = [10, 20, 30]
+#: Without these files, fairseq may write none at the end of an epoch.
+NO_OTHER = {"no_epoch_checkpoints": True, "no_last_checkpoints": True}
+
+
 @pytest.mark.parametrize(
     ("options", "kept"),
     [
@@ -33,6 +41,9 @@ def write(path, extra):
         ({"save_interval_updates": 10, "keep_interval_updates": 2}, [20, 30]),
         ({"save_interval_updates": 5, "keep_interval_updates": 1}, [30]),
         ({"save_interval_updates": 10, "no_epoch_checkpoints": True}, [10, 20, 30]),
+        ({"save_interval_updates": 10, **NO_OTHER}, ALL),
+        ({"save_interval_updates": 5, "keep_interval_updates": 2, **NO_OTHER}, [25, 30]),
+        ({"save_interval_updates": 10, "save_interval": 2, "no_last_checkpoints": True}, ALL),
         ({"save_interval_updates": -1}, []),
         ({"save_interval_updates": 20}, [20]),
     ],
@@ -50,3 +61,28 @@ def test_every_save_interval_has_a_checkpoint(tmp_path, options, kept):
     for count in [len(kept) + 1] if kept else []:
         with pytest.raises(UserError, match=f"give --last {len(kept)}, or train longer"):
             newest_checkpoints(tmp_path, count, "update")
+
+
+@pytest.mark.parametrize("options", [{}, NO_OTHER], ids=["epochs", "no-other"])
+def test_a_checkpoint_that_is_written_asynchronously_is_not_copied(options, tmp_path, caplog):
+    """It may be incomplete."""
+    options = {"save_interval_updates": 10, "write_checkpoints_asynchronously": True, **options}
+    cfg, trainer = training(tmp_path, **options)
+    trainer.data_parallel_rank = 0
+    trainer.save_checkpoint.side_effect = lambda path, extra: path  # written later
+    save(cfg, trainer, 1, 10, ends=True)
+    assert not list(tmp_path.glob("*.pt"))
+    assert ("checkpoint_1_10.pt: not written" in caplog.text) == trainer.save_checkpoint.called
+
+
+def test_an_update_checkpoint_at_the_end_of_an_epoch_starts_the_next(tmp_path):
+    cfg, trainer = training(tmp_path, save_interval_updates=10, **NO_OTHER)
+    trainer.data_parallel_rank = 0
+    epochs = EpochBatchIterator(Numbers(), torch.tensor, [[0], [1]])
+    list(epochs.next_epoch_itr())
+    trainer.get_num_updates.return_value = 10
+    checkpoint_utils.save_checkpoint(cfg, trainer, epochs, None)
+    ((path, extra),) = (call.args for call in trainer.save_checkpoint.call_args_list)
+    assert path.endswith("checkpoint_1_10.pt")
+    position = extra["train_iterator"]
+    assert (position["epoch"], position["iterations_in_epoch"]) == (2, 0)

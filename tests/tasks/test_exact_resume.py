@@ -6,10 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 
+import diverse_mha.fairseq_fixes.install  # noqa: F401
 from diverse_mha.tasks import exact_resume
 from diverse_mha.tasks.exact_resume import HalfPrecisionState
+from tests.fairseq_fixes.training import training
 
 
 class Stock:
@@ -72,6 +75,22 @@ def test_float32_master_weights_survive_a_resume(flat, dtype):
     assert all(torch.equal(p, kept) for p, kept in zip(values(after), now, strict=True)), (
         "the new state is saved, not that of the checkpoint"
     )
+
+
+@pytest.mark.parametrize(
+    "reset", [[], ["dataloader"], ["optimizer"], ["dataloader", "optimizer"]], ids=str
+)
+def test_float32_master_weights_survive_a_reset_of_position_or_optimizer(reset, tmp_path):
+    """Fairseq restores the state of a task only together with the position."""
+    before, task = optimizer(), Task()
+    step(task, before)
+    cfg, trainer = training(tmp_path, **{f"reset_{what}": True for what in reset})
+    trainer.task, after = Task(), loaded(before)
+    position = {"train_iterator": {"epoch": 3}}
+    trainer.load_checkpoint.return_value = position | copy.deepcopy(task.get_checkpoint_dict())
+    checkpoint_utils.load_checkpoint(cfg, trainer)
+    step(trainer.task, after)
+    assert all(torch.equal(a, b) for a, b in zip(values(after), values(before), strict=True))
 
 
 def test_restored_state_is_freed():

@@ -1,0 +1,41 @@
+"""``--best-checkpoint-metric``: a metric that the validation does not log ends in one line.
+
+fairseq-fixed 0.12.3.1 ends the first validation with a traceback, ``KeyError: 'bleu'``.
+"""
+
+import sys
+from typing import Any
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.fairseq_fixes.patch import patch
+
+
+def check_metric(options: Any, metric: str) -> None:
+    """Raise an error for ``--best-checkpoint-metric bleu`` without ``--eval-bleu``."""
+    if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
+        raise UserError("--best-checkpoint-metric bleu: needs --eval-bleu; add it")
+
+
+def check_validations() -> None:
+    """Patch fairseq's ``get_valid_stats`` to check that a validation has logged the metric.
+
+    What a validation logs is not known before. The function cannot be patched on import, as with
+    ``train`` (:func:`diverse_mha.fairseq_fixes.status.record_ends`).
+    """
+    for name in ("fairseq_cli.train", "__main__"):
+        module = sys.modules.get(name)
+        if hasattr(module, "get_valid_stats") and not hasattr(module.get_valid_stats, "checks"):
+            patch(module, "get_valid_stats")(check_logged)
+            module.get_valid_stats.checks = True
+
+
+def check_logged(summarize, cfg, trainer, stats, *rest):
+    """Return fairseq's statistics of a validation; raise an error if the metric is not in them."""
+    metric = cfg.checkpoint.best_checkpoint_metric
+    # A task with post_validate may add the metric later.
+    if metric not in stats and not hasattr(trainer.task, "post_validate"):
+        raise UserError(
+            f"--best-checkpoint-metric {metric}: the validation does not log it; give one of "
+            + ", ".join(sorted(stats))
+        )
+    return summarize(cfg, trainer, stats, *rest)
