@@ -31,6 +31,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | divergence | logs all gradients and fails with ``StopIteration`` in torch's hooks |
 | | warnings | triggers warnings of Hydra and torch |
 | | progress bar | draws none on a terminal that reports 0 columns |
+| ``loss_scale`` | overflows on a CPU | ends a training in float16 with a traceback of torch |
 | ``numpy_2`` | removed names | fails with ``sample_break_mode=eos`` and ``num_batch_buckets`` |
 | ``moving_average`` | tied embeddings | averages them with the third power of ``--ema-decay`` |
 | ``speed`` | ``fused_adam`` | copies half-precision tensors one by one: a thousand launches |
