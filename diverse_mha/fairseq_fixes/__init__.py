@@ -16,6 +16,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | same run | silently resumes with another method, seed or corpus |
 | ``batches`` | whole splits | may skip the last sentences of a split |
 | | whole epochs | may never train on the longest examples |
+| | long examples | prints a traceback for one longer than ``--max-tokens``, without its number |
 | | scored blocks | skips long blocks in ``fairseq-eval-lm``, and scores only the others |
 | | diverse beams | fails with an IndexError for ``--diverse-beam-groups`` |
 | ``command_line`` | unknown options | prints a hundred lines of usage, "unrecognized arguments" |
