@@ -25,6 +25,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | tasks, Ctrl-C | prints tracebacks for fairseq-validate without ``--task``, and for Ctrl-C |
 | | alignment options | fails with ``--replace-unk`` and ``--print-alignment soft`` |
 | | ``--fp16`` on a CPU | creates the save folder, then prints a traceback of torch |
+| | memory-efficient | prints a traceback with another optimizer's class for ``fused_adam`` |
 | | values with ``${`` | prints a traceback for a folder named ``a${b}`` |
 | | ``--use-plasma-view`` | prints a traceback, because pyarrow no longer has Plasma |
 | ``__init__`` above | root logger | turns on the debug messages of all libraries |

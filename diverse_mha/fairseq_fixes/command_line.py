@@ -3,8 +3,9 @@
 Cases: an option of another criterion or architecture; a training without ``--arch``,
 ``--optimizer`` or batch size; fairseq-validate without ``--task``; a language model with a
 translation task; ``--replace-unk`` and ``--print-alignment soft``; ``--fp16`` without a GPU (after
-making the save folder); ``--use-plasma-view`` without Plasma; a folder named ``a${b}``; Ctrl-C. A
-training that is refused leaves no new save folder.
+making the save folder); ``fused_adam`` with ``--memory-efficient-bf16`` or ``-fp16``;
+``--use-plasma-view`` without Plasma; a folder named ``a${b}``; Ctrl-C. A training that is refused
+leaves no new save folder.
 """
 
 import difflib
@@ -25,6 +26,7 @@ from fairseq.models import (
     FairseqEncoderDecoderModel,
     FairseqLanguageModel,
 )
+from fairseq.optim.fp16_optimizer import MemoryEfficientFP16Optimizer
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
@@ -161,6 +163,23 @@ def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
         if common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads):
             raise UserError("--fp16: needs a GPU; leave it out, or give --bf16")
     return call(cfg, main, **kwargs)
+
+
+@patch(MemoryEfficientFP16Optimizer, "__init__")
+def refuse_optimizer_without_float32(
+    init, self, cfg, params, optimizer, allow_unsupported=False, **kwargs
+):
+    """Raise an error for an optimizer whose state would be in half precision.
+
+    fairseq names the class, which ``fused_adam`` shares with ``adam``, and no option.
+    """
+    if not allow_unsupported and not optimizer.supports_memory_efficient_fp16:
+        kind = "bf16" if cfg.common.memory_efficient_bf16 else "fp16"
+        raise UserError(
+            f"--optimizer {cfg.optimizer._name}: does not go with --memory-efficient-{kind}; give "
+            "--optimizer adam, or --bf16 alone"
+        )
+    init(self, cfg, params, optimizer, allow_unsupported, **kwargs)
 
 
 @patch(utils, "call_main")
