@@ -268,18 +268,25 @@ def check_task_of_model(parse, *args, **kwargs):
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     arch, task = getattr(given, "arch", None), getattr(given, "task", None)
+    if wanted := task_for(arch, task, has_blocks=hasattr(given, "tokens_per_sample")):
+        raise UserError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")
+    return parsed
+
+
+def task_for(arch: str | None, task: str | None, *, has_blocks: bool) -> str | None:
+    """Return the task that a model of this package needs; None if ``task`` can be its task.
+
+    ``has_blocks`` says whether the task has the option ``--tokens-per-sample``.
+    """
     model = ARCH_MODEL_REGISTRY.get(arch)
     if model is None or not model.__module__.startswith("diverse_mha."):
-        return parsed
-    is_text_model = issubclass(model, FairseqLanguageModel)
-    if is_text_model and not hasattr(given, "tokens_per_sample"):
-        wanted = "exact_language_modeling"
-    elif not is_text_model and issubclass(TASK_REGISTRY.get(task, object), LanguageModelingTask):
-        pairs = issubclass(model, FairseqEncoderDecoderModel)
-        wanted = "exact_translation" if pairs else "sentence_classification"
-    else:
-        return parsed
-    raise UserError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")
+        return None
+    if issubclass(model, FairseqLanguageModel):
+        return None if has_blocks else "exact_language_modeling"
+    if not issubclass(TASK_REGISTRY.get(task, object), LanguageModelingTask):
+        return None
+    pairs = issubclass(model, FairseqEncoderDecoderModel)
+    return "exact_translation" if pairs else "sentence_classification"
 
 
 @patch(options, "parse_args_and_arch")

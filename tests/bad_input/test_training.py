@@ -123,6 +123,12 @@ RECIPES = [
         "'diverse-mha options' lists names"),
     Row("task", RECIPE.format("good") + "task._name=exact_translatio",
         "task._name: there is no 'exact_translatio'", "nearest are exact_translation"),
+    Row("task-of-model", RECIPE.format("good") + "model._name=transformer_lm_disagree_tiny "
+        "~model.aggregation", "model._name=transformer_lm_disagree_tiny: does not go with task._na",
+        "give task._name=exact_language_modeling"),
+    Row("size", f"train --dry-run --config {CONFIGS}/wiki103_small.yaml +size=base",
+        "model._name=transformer_disagree: does not go with task._name=exact_language_modeling",
+        "leave +size=base out"),
     Row("group", RECIPE.format("group"), "group.yaml: there is no group modle", "nearest is model"),
     Row("group-like-none", RECIPE.format("good") + "zzz.dropout=1", "zzz.dropout=1: there is no",
         "choose from bmuf, "),
