@@ -174,10 +174,11 @@ def refuse_optimizer_without_float32(
     fairseq names the class, which ``fused_adam`` shares with ``adam``, and no option.
     """
     if not allow_unsupported and not optimizer.supports_memory_efficient_fp16:
-        kind = "bf16" if cfg.common.memory_efficient_bf16 else "fp16"
+        in_bfloat16 = cfg.common.memory_efficient_bf16
+        option = "--memory-efficient-bf16" if in_bfloat16 else "--memory-efficient-fp16"
         raise UserError(
-            f"--optimizer {cfg.optimizer._name}: does not go with --memory-efficient-{kind}; give "
-            "--optimizer adam, or --bf16 alone"
+            f"--optimizer {cfg.optimizer._name}: does not go with {option}; give --optimizer adam, "
+            "or --bf16 alone"
         )
     init(self, cfg, params, optimizer, allow_unsupported, **kwargs)
 
