@@ -1,11 +1,13 @@
 """docs/options.md and docs/attention.md agree with the code."""
 
+import inspect
 import re
 import subprocess
 import sys
 
 import pytest
 
+from diverse_mha.attention.core import HeadStates
 from diverse_mha.common.files import ROOT
 from diverse_mha.training import options
 
@@ -42,3 +44,17 @@ def test_the_torch_example_runs_without_fairseq():
     assert [weight for weight, _, _ in found] == ["0.0", "1.0"], done.stderr
     (_, plain_right, plain), (_, right, score) = found
     assert min(int(plain_right), int(right)) > 90 and float(score) > float(plain) + 0.05
+
+
+@pytest.mark.parametrize("name", ["extending", "design", "arrays"])
+def test_a_page_gives_head_states_the_shapes_of_the_code(name):
+    """Queries and keys differ in length in attention to the encoder."""
+    page = " ".join((ROOT / f"docs/{name}.md").read_text().split())
+    code = inspect.getsource(HeadStates)
+    shapes = dict(re.findall(r"(\w+): Tensor \| None = None  # (\(B, H, \w, \w\))", code))
+    listed = re.findall(
+        r"((?:`?\w+`?(?:, | and | are ))*`?\w+`?(?: are)?) (\(B, H, \w, \w\))", page
+    )
+    # The words before a shape include its states.
+    found = {word: shape for words, shape in listed for word in re.findall(r"\w+", words.lower())}
+    assert {state: found[state] for state in shapes} == shapes

@@ -30,7 +30,8 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         projections: a ``ProjectionMap``, such as ``diverse_mha.methods.qk_norm.QKNorm``.
 
     Raises:
-        ValueError: if ``num_heads`` does not divide ``embed_dim``.
+        ValueError: if ``num_heads`` does not divide ``embed_dim``, or if ``projections`` adds the
+            values of layer 1, as ``ValueResidual`` does.
     """
 
     def __init__(
@@ -54,6 +55,11 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         projections: nn.Module | None = None,
     ):
         check_head_count(embed_dim, num_heads)
+        if getattr(projections, "adds_first", False):
+            raise ValueError(
+                f"projections: {type(projections).__name__} adds the values of layer 1, and this "
+                "module stands alone; use it in a model (--projections), or give another"
+            )
         super().__init__(
             *(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn),
             *(kdim, vdim, batch_first, device, dtype),

@@ -313,15 +313,12 @@ def batches_of(loaded: Loaded, subset: str, max_tokens: int) -> Sized:
     except FileNotFoundError as error:
         available = splits_in(folder)
         raise UserError(f"--subset {subset}: not in {folder}; available: {available}") from error
-    try:
-        batches = task.get_batch_iterator(
-            task.dataset(subset),
-            max_tokens=max_tokens,
-            max_positions=loaded.longest(),
-            ignore_invalid_inputs=True,
-        ).next_epoch_itr(shuffle=False)
-    except AssertionError as error:  # fairseq's, if a sentence is longer than a batch
-        raise UserError(f"--max-tokens {max_tokens}: {error}; give a higher value") from error
+    batches = task.get_batch_iterator(
+        task.dataset(subset),
+        max_tokens=max_tokens,
+        max_positions=loaded.longest(),
+        ignore_invalid_inputs=True,
+    ).next_epoch_itr(shuffle=False)
     if not len(batches):
         raise UserError(
             f"--subset {subset}: all sentences are longer than the model reads; give another split"

@@ -18,6 +18,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | ``best_metric`` | missing metric | ends the first validation with a KeyError |
 | ``batches`` | whole splits | may skip the last sentences of a split |
 | | whole epochs | may never train on the longest examples |
+| | long examples | prints a traceback for one longer than ``--max-tokens``, without its number |
 | | scored blocks | skips long blocks in ``fairseq-eval-lm``, and scores only the others |
 | | diverse beams | fails with an IndexError for ``--diverse-beam-groups`` |
 | ``command_line`` | unknown options | prints a hundred lines of usage, "unrecognized arguments" |
@@ -26,6 +27,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | tasks, Ctrl-C | prints tracebacks for fairseq-validate without ``--task``, and for Ctrl-C |
 | | alignment options | fails with ``--replace-unk`` and ``--print-alignment soft`` |
 | | ``--fp16`` on a CPU | creates the save folder, then prints a traceback of torch |
+| | memory-efficient | prints a traceback with another optimizer's class for ``fused_adam`` |
 | | values with ``${`` | prints a traceback for a folder named ``a${b}`` |
 | | ``--use-plasma-view`` | prints a traceback, because pyarrow no longer has Plasma |
 | ``__init__`` above | root logger | turns on the debug messages of all libraries |
@@ -33,6 +35,7 @@ fairseq-fixed 0.12.3.1 does without them:
 | | divergence | logs all gradients and fails with ``StopIteration`` in torch's hooks |
 | | warnings | triggers warnings of Hydra and torch |
 | | progress bar | draws none on a terminal that reports 0 columns |
+| ``loss_scale`` | overflows on a CPU | ends a training in float16 with a traceback of torch |
 | ``numpy_2`` | removed names | fails with ``sample_break_mode=eos`` and ``num_batch_buckets`` |
 | ``moving_average`` | tied embeddings | averages them with the third power of ``--ema-decay`` |
 | | checkpoint without an average | fails with a KeyError for ``--store-ema`` |

@@ -3,9 +3,10 @@
 fairseq-fixed 0.12.3.1 drops the last batch of a split if its size is not a multiple of
 ``--required-batch-size-multiple``. In training, this batch has the longest examples; keeping it
 changes the order of the others. In validation, fairseq also fails with a traceback at a sentence
-that is too long. ``fairseq-eval-lm`` skips blocks that are too long for the model,
-and prints the perplexity of the rest, or 1.00 if none is left. fairseq's diverse beam search stores
-scores by row of the batch but looks them up by sentence number, so it fails with an IndexError.
+that is too long for the model, or for ``--max-tokens``. ``fairseq-eval-lm`` skips blocks that are
+too long for the model, and prints the perplexity of the rest, or 1.00 if none is left. fairseq's
+diverse beam search stores scores by row of the batch but looks them up by sentence number, so it
+fails with an IndexError.
 """
 
 import re
@@ -15,9 +16,10 @@ from fairseq.data import FairseqDataset
 from fairseq.search import DiverseBeamSearch
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
+from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.fairseq_fixes.patch import patch
+from diverse_mha.fairseq_fixes.patch import patch, patched
 
 
 @patch(FairseqTask, "get_batch_iterator")
@@ -56,6 +58,79 @@ def report_long_example(original, self, indices, dataset, *args, **kwargs):
             f"{getattr(given, 'data', None)}: example {int(match[1]) + 1} of {split} has {size} "
             f"tokens, more than the model reads ({match[2]}); {cure}"
         ) from error
+
+
+@patch(FairseqTask, "get_batch_iterator")
+def report_example_longer_than_a_batch(original, self, dataset, max_tokens=None, **settings):
+    """Raise an error for an example that is longer than ``--max-tokens``.
+
+    fairseq leaves such sentences out of training only.
+    """
+    try:
+        return original(self, dataset, max_tokens=max_tokens, **settings)
+    except AssertionError as error:
+        if _TOO_LONG not in str(error):
+            raise
+        options = getattr(self, "options_of_limit", ("--max-tokens",))
+        raise _refused(self, dataset, max_tokens, options) from error
+
+
+_TOO_LONG = "should not exceed max_tokens"  # in fairseq's error
+
+
+def _refused(task, dataset, max_tokens: int, options=("--max-tokens",)) -> UserError:
+    """Return the error that names the longest example, and the options that set the limit."""
+    tokens = _numbers_of_tokens(dataset)
+    longest = int(np.argmax(tokens))
+    split = next((name for name, one in task.datasets.items() if one is dataset), "the text")
+    cure = " or ".join(f"{option} {tokens[longest]}" for option in options)
+    return UserError(
+        f"{options[0]} {max_tokens}: example {longest + 1} of {split} has {tokens[longest]:,} "
+        f"tokens; give {cure}"
+    )
+
+
+def _numbers_of_tokens(dataset: FairseqDataset) -> np.ndarray:
+    """Return the number of tokens of every example, as ``--max-tokens`` counts them."""
+    indices = np.arange(len(dataset))
+    try:
+        return dataset.num_tokens_vec(indices)
+    except NotImplementedError:
+        return np.array([dataset.num_tokens(index) for index in indices])
+
+
+@patch(Trainer, "get_train_iterator")
+def report_long_examples_of_training(original, self, *args, **kwargs):
+    """Raise an error if no example of training, or not every pair, is within ``--max-tokens``.
+
+    Here, because batches that are made anew for every epoch are made after the iterator.
+    """
+    try:
+        return original(self, *args, **kwargs)
+    except Exception as error:  # fairseq raises plain Exception for no example
+        limits = self.cfg.dataset
+        if _TOO_LONG in str(error):
+            dataset = self.task.dataset(limits.train_subset)
+            raise _refused(self.task, dataset, limits.max_tokens) from error
+        if "dataset is empty" not in str(error) or limits.max_tokens is None:
+            raise
+        tokens = _numbers_of_tokens(self.task.dataset(limits.train_subset))
+        if len(tokens) == 0 or tokens.min() <= limits.max_tokens:
+            raise
+        raise UserError(
+            f"--max-tokens {limits.max_tokens}: all examples of {limits.train_subset} are longer; "
+            f"give --max-tokens {tokens.max()}"
+        ) from error
+
+
+@patch(Trainer, "get_valid_iterator")
+def name_limit_of_validation(original, self, *args, **kwargs):
+    """Let the error above name the option that limits validation."""
+    limits, names = self.cfg.dataset, ("--max-tokens", "--max-tokens-valid")
+    if limits.max_tokens_valid != limits.max_tokens:
+        names = names[1:]
+    with patched(self.task, "options_of_limit", names):
+        return original(self, *args, **kwargs)
 
 
 @patch(FairseqDataset, "batch_by_size")

@@ -3,8 +3,9 @@
 Cases: an option of another criterion or architecture; a training without ``--arch``,
 ``--optimizer`` or batch size; fairseq-validate without ``--task``; a language model with a
 translation task; ``--replace-unk`` and ``--print-alignment soft``; ``--fp16`` without a GPU (after
-making the save folder); ``--use-plasma-view`` without Plasma; a folder named ``a${b}``; Ctrl-C. A
-training that is refused leaves no new save folder.
+making the save folder); ``fused_adam`` with ``--memory-efficient-bf16`` or ``-fp16``;
+``--use-plasma-view`` without Plasma; a folder named ``a${b}``; Ctrl-C. A training that is refused
+leaves no new save folder.
 """
 
 import difflib
@@ -25,6 +26,7 @@ from fairseq.models import (
     FairseqEncoderDecoderModel,
     FairseqLanguageModel,
 )
+from fairseq.optim.fp16_optimizer import MemoryEfficientFP16Optimizer
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
@@ -163,6 +165,24 @@ def refuse_fp16_on_a_cpu(call, cfg, main, **kwargs):
     return call(cfg, main, **kwargs)
 
 
+@patch(MemoryEfficientFP16Optimizer, "__init__")
+def refuse_optimizer_without_float32(
+    init, self, cfg, params, optimizer, allow_unsupported=False, **kwargs
+):
+    """Raise an error for an optimizer whose state would be in half precision.
+
+    fairseq names the class, which ``fused_adam`` shares with ``adam``, and no option.
+    """
+    if not allow_unsupported and not optimizer.supports_memory_efficient_fp16:
+        in_bfloat16 = cfg.common.memory_efficient_bf16
+        option = "--memory-efficient-bf16" if in_bfloat16 else "--memory-efficient-fp16"
+        raise UserError(
+            f"--optimizer {cfg.optimizer._name}: does not go with {option}; give --optimizer adam, "
+            "or --bf16 alone"
+        )
+    init(self, cfg, params, optimizer, allow_unsupported, **kwargs)
+
+
 @patch(utils, "call_main")
 def refuse_plasma_in_a_recipe(call, cfg, main, **kwargs):
     """Raise an error for ``common.use_plasma_view`` if there is no Plasma."""
@@ -249,18 +269,25 @@ def check_task_of_model(parse, *args, **kwargs):
     parsed = parse(*args, **kwargs)
     given = parsed[0] if isinstance(parsed, tuple) else parsed
     arch, task = getattr(given, "arch", None), getattr(given, "task", None)
+    if wanted := task_for(arch, task, has_blocks=hasattr(given, "tokens_per_sample")):
+        raise UserError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")
+    return parsed
+
+
+def task_for(arch: str | None, task: str | None, *, has_blocks: bool) -> str | None:
+    """Return the task that a model of this package needs; None if ``task`` can be its task.
+
+    ``has_blocks`` says whether the task has the option ``--tokens-per-sample``.
+    """
     model = ARCH_MODEL_REGISTRY.get(arch)
     if model is None or not model.__module__.startswith("diverse_mha."):
-        return parsed
-    is_text_model = issubclass(model, FairseqLanguageModel)
-    if is_text_model and not hasattr(given, "tokens_per_sample"):
-        wanted = "exact_language_modeling"
-    elif not is_text_model and issubclass(TASK_REGISTRY.get(task, object), LanguageModelingTask):
-        pairs = issubclass(model, FairseqEncoderDecoderModel)
-        wanted = "exact_translation" if pairs else "sentence_classification"
-    else:
-        return parsed
-    raise UserError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")
+        return None
+    if issubclass(model, FairseqLanguageModel):
+        return None if has_blocks else "exact_language_modeling"
+    if not issubclass(TASK_REGISTRY.get(task, object), LanguageModelingTask):
+        return None
+    pairs = issubclass(model, FairseqEncoderDecoderModel)
+    return "exact_translation" if pairs else "sentence_classification"
 
 
 @patch(options, "parse_args_and_arch")

@@ -6,6 +6,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     moving_average,
     batches,
     log,
+    loss_scale,
     resuming,
     command_line,
     numpy_2,

@@ -1,9 +1,9 @@
 """Training log: length and time left, divergence in one line, no spurious warnings.
 
 fairseq-fixed 0.12.3.1 does not log the time left, and triggers warnings of Hydra and torch. Hydra
-prints a shortened traceback even for our one-line errors. On NaN or infinite gradients, fairseq
-logs all gradients and runs the batch again with hooks, which fail at an encoder's output with
-torch's ``StopIteration``.
+prints a shortened traceback even for our one-line errors. On NaN or infinite gradients (in
+float16, at the smallest loss scale), fairseq logs all gradients and runs the batch again with
+hooks, which fail at an encoder's output with torch's ``StopIteration``.
 """
 
 import logging
@@ -147,14 +147,20 @@ def log_names_of_gradients(_, self, *error):
 
 @patch(Trainer, "train_step")
 def report_divergence(original, self, *args, **kwargs):
-    """Turn fairseq's error for invalid gradients into one line."""
+    """Turn fairseq's errors for invalid gradients into one line.
+
+    In float16 (``--fp16``, ``--amp``) fairseq first halves the loss scale down to its minimum.
+    """
     try:
         return original(self, *args, **kwargs)
     except FloatingPointError as error:
-        if "gradients are Nan/Inf" not in str(error):
+        scaled = "Minimum loss scale reached" in str(error)
+        if not scaled and "gradients are Nan/Inf" not in str(error):
             raise
         record_divergence(self)
+        where = " in float16, at the smallest loss scale" if scaled else ""
+        cure = "give --clip-norm, or train with --bf16" if scaled else "or give --clip-norm"
         raise UserError(
-            f"update {self.get_num_updates() + 1}: the gradients are NaN or infinite; lower the "
-            "learning rate, warm up longer, or give --clip-norm"
+            f"update {self.get_num_updates() + 1}: the gradients are NaN or infinite{where}; "
+            f"lower the learning rate, warm up longer, {cure}"
         ) from error

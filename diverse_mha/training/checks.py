@@ -40,6 +40,7 @@ def check(job: Request) -> None:
     if unknown := unknown_name(job):
         raise UserError(f"{job.config}: {unknown}")
     check_settings(job)
+    check_task(job)
     check_values(job)
     pipeline.check_scoring(job.recipe, job.config)  # else a misspelling shows after the training
     check_model(job)
@@ -87,6 +88,30 @@ def check_values(job: Request) -> None:
                 given = [word for word in job.arguments if name_in(word) == name]
                 in_file = f"{job.config}: {name}={str(value).replace(', ', ',')}"
                 raise UserError(f"{given[-1] if given else in_file}: {cure}")
+
+
+def check_task(job: Request) -> None:
+    """Raise an error if the model does not fit the task, such as translation for text alone.
+
+    Recipes in ``configs/size/`` hold the model of a translation.
+    """
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+    from diverse_mha.fairseq_fixes.command_line import task_for
+
+    name, task = (str(job.setting(group, "_name")) for group in ("model", "task"))
+    has_blocks = "tokens_per_sample" in keys_of(TASK_DATACLASS_REGISTRY.get(task))
+    if wanted := task_for(name, task, has_blocks=has_blocks):
+        sets_model = [word for word in job.arguments if f"  _name: {name}\n" in _text(job, word)]
+        cure = f"leave {sets_model[-1]} out" if sets_model else f"give task._name={wanted}"
+        raise UserError(f"model._name={name}: does not go with task._name={task}; {cure}")
+
+
+def _text(job: Request, word: str) -> str:
+    """Return the text of the file that ``GROUP=NAME`` adds to a recipe; empty if there is none."""
+    file = f"{name_in(word)}/{word.partition('=')[2]}.yaml"
+    found = [place / file for place in (job.config.parent, CONFIGS) if (place / file).is_file()]
+    return found[0].read_text(encoding="utf-8") if found else ""
 
 
 def _cure_of_value(annotation: object, value: object) -> str:

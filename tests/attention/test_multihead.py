@@ -11,6 +11,7 @@ from diverse_mha.methods.coda import build_cascade
 from diverse_mha.methods.drophead import DropHeads
 from diverse_mha.methods.exclusive import Exclusive
 from diverse_mha.methods.routing import RoutingAggregation
+from diverse_mha.methods.value_residual import ValueResidual
 
 B, T, S, C, H = 3, 4, 6, 16, 4
 CAUSAL = torch.ones(T, S, dtype=torch.bool).triu(1)
@@ -160,6 +161,11 @@ def test_exclusive_attention_takes_the_values_of_the_queries_positions(options):
 def test_unknown_states_are_reported(wanted):
     with pytest.raises(ValueError, match="head states: unknown 'o"):
         MultiheadAttention(C, H).attend(*inputs(), wanted=wanted)
+
+
+def test_projections_that_need_layer_1_are_refused():
+    with pytest.raises(ValueError, match="ValueResidual adds the values of layer 1.*in a model"):
+        MultiheadAttention(8, 2, projections=ValueResidual())
 
 
 def test_nested_tensors_are_refused():

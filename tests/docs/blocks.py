@@ -19,7 +19,7 @@ class Command(NamedTuple):
 
     page: str  # its path, such as docs/data.md
     line: int  # number of its first line
-    text: str  # including continuation lines, but no comment at the end
+    text: str  # including continuation lines
     not_run: str | None  # the reason in the comment before the block
 
     @property
@@ -58,7 +58,7 @@ def _commands(page, first, lines, mark):
     """Yield the commands of a block, as bash separates them."""
     start, text = first, ""
     for number, line in enumerate(lines, first):
-        if not text and not line.partition("#")[0].strip():
+        if not text and not line.strip():
             continue
         start = start if text else number
         text += line + "\n"

@@ -159,8 +159,6 @@ def runnable(page: str, text: str) -> str:
     words = PLACEHOLDERS[""] | PLACEHOLDERS.get(page, {})
     for word in sorted(words, key=len, reverse=True):
         text = re.sub(rf"(?<![\w$-]){re.escape(word)}(?!\w)", words[word], text)
-    # Words appended to a comment would have no effect.
-    text = re.sub(r"\s+#.*$", "", text)
     joined = re.sub(r"\s*\\\n\s*", " ", text)
     for pattern, other in INSTEAD:
         joined = re.sub(pattern, other, joined)

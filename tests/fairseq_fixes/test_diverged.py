@@ -21,3 +21,27 @@ def test_infinite_gradients_end_a_training_in_one_line(arch, data, tmp_path):  #
     assert "tensor([" not in log, "gradients are not printed"
     status = read_status(tmp_path)
     assert status.diverged and not status.finished
+
+
+HALF = {
+    "memory-efficient": ["--memory-efficient-fp16"],
+    "flat": ["--fp16", "--fp16-no-flatten-grads"],
+}
+
+
+@pytest.mark.parametrize("precision", HALF)
+def test_float16_that_overflows_at_the_smallest_loss_scale_has_diverged(
+    precision,
+    data,  # noqa: F811
+    tmp_path,
+):
+    """One overflow is skipped, as the scale 0.5 is above the smallest, and 0.25 is not."""
+    half = [*HALF[precision], "--fp16-init-scale", 1, "--min-loss-scale", 0.3]
+    half += ["--lr", 1e30, "--lr-scheduler", "fixed", "--max-update", 99]
+    done = train(data, tmp_path, *half, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "gradient overflow detected" in done.stdout + done.stderr
+    message = done.stderr.strip().splitlines()[-1]
+    assert message.startswith("error: update ") and "the smallest loss scale" in message
+    status = read_status(tmp_path)
+    assert status.diverged and not status.finished

@@ -1,6 +1,7 @@
 """Patches of fairseq: loading and saving, batches, training log, refused settings."""
 
 import argparse
+import functools
 import importlib
 import inspect
 import logging
@@ -179,6 +180,37 @@ def test_too_long_example_is_reported(kind, cure, monkeypatch):
         task.filter_indices_by_size(np.arange(3), dataset, (9, 9))
     kept = task.filter_indices_by_size(np.arange(3), dataset, (9, 9), ignore_invalid_inputs=True)
     assert kept.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("validation", "culprit", "cure"),
+    [
+        (100, "--max-tokens 100", "--max-tokens 130 or --max-tokens-valid 130"),
+        (90, "--max-tokens-valid 90", "--max-tokens-valid 130"),
+        (None, "--max-tokens 100", "--max-tokens 130"),  # fairseq-generate
+    ],
+)
+@pytest.mark.parametrize("vector", [True, False])
+def test_example_longer_than_a_batch_is_reported(vector, validation, culprit, cure):
+    tokens = np.array([7, 130, 9])
+    task, dataset = FairseqTask(None), Samples(3)
+    task.datasets["valid"] = dataset
+    dataset.num_tokens = lambda index: tokens[index]
+    dataset.num_tokens_vec = mock.Mock(side_effect=tokens.take if vector else NotImplementedError)
+    call = functools.partial(task.get_batch_iterator, dataset, max_tokens=100)
+    if validation:
+        trainer = mock.Mock(task=task)
+        trainer.cfg.common.seed = 1
+        trainer.cfg.dataset = argparse.Namespace(
+            max_tokens=100, max_tokens_valid=validation, batch_size_valid=None,
+            skip_invalid_size_inputs_valid_test=False, required_batch_size_multiple=8,
+            num_workers=0, data_buffer_size=0,
+        )  # fmt: skip
+        task.max_positions = lambda: None
+        trainer.model.max_positions.return_value = None
+        call = functools.partial(Trainer.get_valid_iterator, trainer, "valid")
+    with pytest.raises(UserError, match=f"^{culprit}: example 2 of valid has 130 .*; give {cure}$"):
+        call()
 
 
 def test_validation_batches_are_the_same_every_time(monkeypatch):

@@ -3,13 +3,15 @@
 import json
 import sys
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.status import Status, read_status
-from diverse_mha.fairseq_fixes import install, status  # noqa: F401
+from diverse_mha.fairseq_fixes import install, log, status  # noqa: F401
 from tests.fairseq_fixes.training import training
 
 
@@ -86,6 +88,25 @@ def test_divergence_is_recorded(run, tmp_path):
     trainer.get_num_updates.return_value = 5
     status.record_divergence(trainer)
     assert read_status(tmp_path) == Status(5, 2, diverged=True)
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("gradients are Nan/Inf", "; lower .* longer, or give --clip-norm$"),
+        ("Minimum loss scale reached (0.1). Try", " in float16, at the smallest .*with --bf16$"),
+        ("AMP: Minimum loss scale reached (0.1). Try", " in float16, at the smallest .*--bf16$"),
+    ],
+)
+def test_divergence_in_every_precision_is_recorded_and_reported(run, tmp_path, message, line):
+    trainer, _ = run
+    trainer.get_num_updates.return_value = 5
+    with pytest.raises(UserError, match=f"^update 6: the gradients are NaN or infinite.*{line}"):
+        log.report_divergence(mock.Mock(side_effect=FloatingPointError(message)), trainer)
+    assert read_status(tmp_path) == Status(5, None, diverged=True)
+    other = mock.Mock(side_effect=FloatingPointError("gradients are inconsistent"))
+    with pytest.raises(FloatingPointError, match="inconsistent"):
+        log.report_divergence(other, trainer)
 
 
 def test_only_the_first_process_of_a_run_with_checkpoints_writes_a_status(run, tmp_path):

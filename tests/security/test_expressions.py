@@ -1,6 +1,7 @@
 """Options of any kind in a checkpoint are never run as code."""
 
 import ast
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -15,6 +16,7 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.tasks import TASK_REGISTRY
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.files import ROOT
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes import checkpoint_options
 from tests.security.expressions import (
@@ -260,3 +262,12 @@ def test_options_of_every_kind_are_refused_or_unused(
         if line:
             # Criterions have their own messages.
             assert line.startswith("poisoned.pt: ") or group == "criterion", line
+
+
+@pytest.mark.parametrize("command", ["generate", "interactive", "eval_lm", "validate"])
+def test_the_page_names_the_commands_that_evaluate_model_overrides(command):
+    source = (Path(fairseq.__file__).parents[1] / f"fairseq_cli/{command}.py").read_text()
+    evaluates = bool(re.search(r"[^_]eval\(.*model_overrides", source))
+    page = (ROOT / "docs/reliability.md").read_text()
+    (sentence,) = re.findall(r"only (.*) evaluate `--model-overrides`", page)
+    assert (f"fairseq-{command.replace('_', '-')}" in sentence) == evaluates
