@@ -144,6 +144,14 @@ def finished(machine):
     )
 
 
+def outdated(machine):
+    """Make .venv look complete, but for a constraints.txt that has changed since."""
+    machine.python()
+    machine.command("g++", "exit 0")
+    finished(machine)
+    (machine.root / "constraints.txt").write_text("# changed\n")
+
+
 def test_finished_set_up_is_silent_and_needs_no_system_python(machine):
     finished(machine)
     result = machine.run(VIRTUAL_ENV="/some/other")
@@ -159,10 +167,7 @@ def test_set_up_is_repeated_after_a_change_of_requirements(machine, changed):
 
 
 def test_an_activated_environment_is_rebuilt_from_its_base_python(machine):
-    machine.python()
-    machine.command("g++", "exit 0")
-    finished(machine)
-    (machine.root / "constraints.txt").write_text("# changed\n")
+    outdated(machine)
     own = machine.root / ".venv/bin"
     shutil.copy(machine.bin / "python3", own)
     script = (own / "python3").read_text().replace('echo "$0"', f'echo "{machine.bin}/python3"')
@@ -172,13 +177,10 @@ def test_an_activated_environment_is_rebuilt_from_its_base_python(machine):
 
 
 def test_a_set_up_that_fails_puts_the_earlier_environment_back(machine):
-    machine.python()
-    machine.command("g++", "exit 0")
-    finished(machine)
+    outdated(machine)
     venv = machine.root / ".venv"
     (venv / ".hidden").touch()
     before = sorted(venv.rglob("*"))
-    (machine.root / "constraints.txt").write_text("# changed\n")
     for _ in range(2):
         result = machine.run()
         assert result.returncode == 3
@@ -194,10 +196,7 @@ def test_a_set_up_that_fails_puts_the_earlier_environment_back(machine):
 
 @pytest.mark.skipif(not shutil.which("pgrep"), reason="needs pgrep")
 def test_an_environment_in_use_is_not_replaced(machine):
-    machine.python()
-    machine.command("g++", "exit 0")
-    finished(machine)
-    (machine.root / "constraints.txt").write_text("# changed\n")
+    outdated(machine)
     program = machine.root / ".venv/bin/sleep"
     program.symlink_to(shutil.which("sleep"))
     with subprocess.Popen([program, "60"]) as process:

@@ -67,7 +67,8 @@ def write_files(files: Mapping[Path, bytes], *, last_tells: bool = False) -> Non
             part.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(files[path])
         if last_tells:
-            targets[path].unlink(missing_ok=True)
+            *_, last = targets.values()
+            last.unlink(missing_ok=True)
         for path, part in parts.items():
             os.replace(part, targets[path])
     except OSError as error:
@@ -108,7 +109,7 @@ def _temporary(path: Path) -> BinaryIO:
 
     What a killed process left is no longer locked, and is used again.
     """
-    number, renamed = 1, 0
+    number, tries, locks = 1, 0, True
     while True:
         name = f"{path}.tmp" if number == 1 else f"{path}.{number}.tmp"
         # Not emptied yet: another process may be writing it.
@@ -119,15 +120,15 @@ def _temporary(path: Path) -> BinaryIO:
             file.close()
             number += 1
             continue
-        except OSError:  # the file system has no locks
-            renamed = 9
+        except OSError:  # the file system has none
+            locks = False
         # Its writer may have renamed it just before it was locked. Few tries, because a file system
         # may have no constant file numbers.
-        if renamed == 9 or _is_at(file, name):
+        if not locks or tries == 9 or _is_at(file, name):
             file.truncate()
             return file
         file.close()
-        renamed += 1
+        tries += 1
 
 
 def _is_at(file: BinaryIO, name: str) -> bool:

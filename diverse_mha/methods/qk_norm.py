@@ -51,7 +51,7 @@ class QKNorm(ProjectionMap):
 def _unit(x: Tensor) -> Tensor:
     """Return x / ||x|| over the last dimension; float16 is computed in float32."""
     unit = F.normalize(wide_range(x), dim=-1, eps=SMALLEST)
-    # Under autocast the products round; on a GPU lengths, and so results, are in float32 anyway.
+    # Autocast itself rounds the operands of the products that follow.
     return unit if torch.is_autocast_enabled(x.device.type) else unit.to(x.dtype)
 
 
