@@ -56,7 +56,8 @@ class RunFolder:
         if not file.is_file():
             raise UserError(
                 f"{file}: is missing; give diverse-mha reproduce study {self.table.name} --scale "
-                f"small --seeds {self.run.seed} --rows {self.row.name} again, which measures it"
+                f"small --seeds {self.run.seed} --rows {self.row.name}"
+                f"{' --no-bf16' * self.float32} again, which measures it"
             )
         content = _read(file)
         return [measure.read(content) for measure in measures]

@@ -66,7 +66,7 @@ def read_pipeline(
     if kind is None:
         task = _task(settings)
         raise UserError(f"{name}: no evaluation for task {task}; evaluate with fairseq's commands")
-    check_scoring(settings, name)
+    check_scoring(settings, name, resolved=True)
     scoring = _scoring(settings)
     score = scoring.get("score") or SCORES[kind][0]
     search = _search(settings)
@@ -91,27 +91,34 @@ def read_pipeline(
     )
 
 
-def check_scoring(settings: Mapping[str, object], name: object = "recipe") -> None:
+def check_scoring(
+    settings: Mapping[str, object], name: object = "recipe", *, resolved: bool = False
+) -> None:
     """Raise an error for settings of the steps after training that these would refuse.
 
     Checked are keys and values of ``scoring``, and beam and length penalty of a translation model.
-    A number that is an interpolation is left to the evaluation.
+    Unless the settings are ``resolved``, a value that is an interpolation is left to the
+    evaluation: a checkpoint holds what it stands for.
     """
+
+    def left(value: object) -> bool:
+        return not resolved and "${" in str(value)
+
     scoring, kind = _scoring(settings), _kind(settings)
     for key in sorted(scoring.keys() - {*_KEYS}):
         raise UserError(f"{name}: scoring has no key {key!r}; choose from {', '.join(_KEYS)}")
     for key, known in (("score", SCORES.get(kind, ())), ("average_by", ("update", "epoch"))):
         value = scoring.get(key)
-        if value and known and value not in known:
+        if value and known and value not in known and not left(value):
             raise UserError(f"{name}: scoring.{key}={value}; choose from {', '.join(known)}")
     average = scoring.get("average") or 0
-    if not isinstance(average, int) or average < 0:
+    if not left(average) and (not isinstance(average, int) or average < 0):
         raise UserError(
             f"{name}: scoring.average={average}; give a whole number, or 0 for the best checkpoint"
         )
     search = _search(settings)
     for key in _RANGES if kind == "translation" else ():
-        if "${" not in str(search.get(key)):
+        if not left(search.get(key)):
             _number(search, key, name)
 
 

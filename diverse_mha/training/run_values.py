@@ -9,6 +9,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, run_cli
 from diverse_mha.common.files import ROOT, USER_DIR, read_json
+from diverse_mha.corpora.prepared import preparation
 from diverse_mha.evaluation.pipeline import Pipeline, read_pipeline
 from diverse_mha.training import compose, train
 from diverse_mha.training.request import Request
@@ -85,7 +86,7 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
         )
     prepare = [] if "task.data" in given else _prepare(pipeline, Path(data), options)
     if check and not prepare and not options.print:
-        _check_splits(pipeline, data)
+        _check_corpus(pipeline, data)
     model = f"{run}/{'averaged' if pipeline.average else 'checkpoint_best'}.pt"
     script, results = _EVALUATIONS[pipeline.kind]
     time = (job.recipe.get("scoring") or {}).get("time")
@@ -108,8 +109,8 @@ def values(words: Sequence[str], *, check: bool = False) -> dict[str, object]:
     }
 
 
-def _check_splits(pipeline: Pipeline, data: str) -> None:
-    """Raise an error if a prepared corpus lacks a split that is scored after the training.
+def _check_corpus(pipeline: Pipeline, data: str) -> None:
+    """Raise an error if a prepared corpus lacks a split, or tokens, to score after the training.
 
     A classifier is scored on the splits that there are.
     """
@@ -121,6 +122,15 @@ def _check_splits(pipeline: Pipeline, data: str) -> None:
                 f"task.data={data}: has no split {split}, which run.sh scores after the training; "
                 "add one, or train with train.sh"
             )
+    if pipeline.score == "compound_split_bleu" and not _tokenised(folder):
+        raise UserError(
+            f"scoring.score={pipeline.score}: task.data={data} was not tokenised; give "
+            "scoring.score=sacrebleu"
+        )
+
+
+def _tokenised(folder: Path) -> bool:
+    return preparation(folder).tokeniser["tokeniser"] != "none"
 
 
 def _check_average(job: Request, pipeline: Pipeline) -> None:
@@ -219,6 +229,8 @@ def main(words: Sequence[str]) -> int:
         result = read_json(Path(file), "evaluate again")
         others = [] if name != "accuracy" or _tests_in(result) else result["subsets"]
         of = f" of {', '.join(others)}, as there is no split test*" if others else ""
+        if name == "tokenised_bleu" and name not in result:
+            name, of = "sacrebleu", ", as the corpus was not tokenised"
         print(f"\n{name} {score_of(name, result):.2f}{of}: {file}")
         return 0
     if not words or {"-h", "--help"} & set(words):

@@ -60,7 +60,15 @@ def test_a_wrong_beam_or_length_penalty_is_refused_before_training(key, value, c
 def test_beam_and_length_penalty_may_be_strings_and_interpolations_are_left_alone():
     found = read_pipeline({**TRANSLATION, "generation": {"beam": "4", "lenpen": "0.6"}})
     assert (found.beam, found.lenpen) == (4, 0.6)
-    there = {**TRANSLATION, "generation": {"lenpen": "${x}"}}
-    check_scoring(there, "mine")
-    with pytest.raises(UserError, match="generation.lenpen=.*; give a number from -10 to 10"):
-        read_pipeline(there, "mine")
+    for group, key, cure in (
+        ("generation", "lenpen", "give a number from -10 to 10"),
+        ("scoring", "average", "give a whole number"),
+        ("scoring", "average_by", "choose from update"),
+        ("scoring", "score", "choose from tokenised_bleu"),
+    ):
+        there = {**TRANSLATION, group: {key: "${x}"}}
+        check_scoring(there, "mine")
+        with pytest.raises(UserError, match=f"mine: {group}.{key}=.*; {cure}"):
+            read_pipeline(there, "mine")
+    with pytest.raises(UserError, match="scoring has no key 'avrage'"):
+        check_scoring({**TRANSLATION, "scoring": {"avrage": "${x}"}})

@@ -151,6 +151,26 @@ def test_the_accuracy_of_a_corpus_without_a_test_set_names_its_splits(
     assert capsys.readouterr().out.startswith(f"\n{printed}")
 
 
+def test_a_corpus_without_tokens_is_scored_by_sacrebleu(tmp_path, capsys):
+    """``prepare-own.sh`` makes such a corpus unless it is given ``--tokeniser moses``."""
+    file = tmp_path / "test.json"
+    file.write_text(json.dumps({"sacrebleu": 27.25, "subset": "test"}))
+    assert main(["--score", "tokenised_bleu", str(file)]) == 0
+    expected = f"\nsacrebleu 27.25, as the corpus was not tokenised: {file}\n"
+    assert capsys.readouterr().out == expected
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/test.de-en.de.idx").touch()
+    note = {"corpus": "own", "source": "de", "target": "en", "tokenizer_languages": ["de", "en"]}
+    note |= dict.fromkeys(("normalise", "aggressive_dashes", "lowercase"), False)
+    note |= {"subwords": "sentencepiece", "tokeniser": "none"}
+    (tmp_path / "bin/corpus.json").write_text(json.dumps(note))
+    words = ["iwslt14_de_en", f"task.data={tmp_path / 'bin'}", "++common.fp16=false"]
+    message = "compound_split_bleu: .*bin was not tokenised; give scoring.score=sacrebleu$"
+    with pytest.raises(UserError, match=message):
+        values(words, check=True)
+    assert values([*words, "scoring.score=sacrebleu"], check=True)["score"] == "sacrebleu"
+
+
 @pytest.mark.integration
 def test_a_whole_experiment_runs_and_is_not_repeated(tmp_path):
     """The recipe averages checkpoints. A second call repeats no step; another search is refused."""

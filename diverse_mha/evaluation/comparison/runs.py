@@ -162,8 +162,11 @@ def _newest_result(folder: Path) -> Path:
 
 
 def _of_ensemble(content: dict) -> bool:
-    """Return True if a result is of several checkpoints, whose paths it joins by ':'."""
-    return os.pathsep in str(content.get("checkpoint", ""))
+    """Return True if a result is of several checkpoints, whose paths it joins by ':'.
+
+    Only translation models form ensembles; the path of a classifier may contain a colon.
+    """
+    return "sacrebleu" in content and os.pathsep in str(content.get("checkpoint", ""))
 
 
 def without_seed(name: str) -> str:

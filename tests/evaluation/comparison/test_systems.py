@@ -183,6 +183,18 @@ def test_result_of_an_ensemble_is_not_taken_for_that_of_its_first_run(folder, ca
     refused(folder, "--baseline BASE --system GOOD", "of ensembles alone; .*, or name a-checkpoi")
 
 
+def test_a_colon_in_the_folder_of_a_classifier_is_not_taken_for_an_ensemble(folder):
+    words = []
+    for name, option in (("base", "--baseline"), ("mine", "--system")):
+        run = folder / f"runs/2024-05-01_12:30/{name}"
+        run.mkdir(parents=True)
+        score = {"examples": 4, "accuracy": 50.0, "majority": 50.0}
+        result = {"checkpoint": f"{run}/checkpoint_best.pt", "subsets": {"test": score}}
+        (run / "accuracy.json").write_text(json.dumps(result))
+        words += [option, run]
+    assert compare(folder, *words)[0]["runs"][0]["accuracy"] == 50.0
+
+
 def refused(folder, words, message):
     names = {"BASE": runs(folder, "base")[0], "GOOD": runs(folder, "good")[0]}
     words = re.sub("BASE|GOOD", lambda name: names[name[0]], words).split()
