@@ -137,7 +137,9 @@ def _mean(own: Number, parts: Sequence[Number]) -> Number:
 
 def read(path: Path) -> dict | None:
     """Read a JSON file of a run's folder; None if it does not exist yet."""
-    return read_json(path, "delete it and run again") if path.is_file() else None
+    # An evaluation does not replace the translations beside a score that was deleted alone.
+    what = f"{path.stem}.* there" if path.name in _SCORES else "it"
+    return read_json(path, f"delete {what} and run again") if path.is_file() else None
 
 
 def collect(run: Run, folder: Path, seconds: float, command: str, gpus: int) -> dict:

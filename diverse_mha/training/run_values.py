@@ -226,7 +226,8 @@ def main(words: Sequence[str]) -> int:
     """Print the variables, or with ``--score NAME FILE`` a score of a result."""
     if words[:1] == ["--score"]:
         name, file = words[1:]
-        result = read_json(Path(file), "evaluate again")
+        # All files of its name: run.sh repeats no step whose log is there.
+        result = read_json(Path(file), f"delete {Path(file).stem}.* there and run again")
         others = [] if name != "accuracy" or _tests_in(result) else result["subsets"]
         of = f" of {', '.join(others)}, as there is no split test*" if others else ""
         if name == "tokenised_bleu" and name not in result:

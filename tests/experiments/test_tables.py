@@ -8,7 +8,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 from experiments import papers
 from experiments.measures import MEASURES
-from experiments.numbers import Choices, Results, fill, needs_of
+from experiments.numbers import Choices, Results, fill, needs_of, read
 from experiments.papers import PAPERS, Experiment, find
 from experiments.runs import Place
 from experiments.scales import CORPORA
@@ -143,3 +143,10 @@ def test_averages_of_probing_tasks_are_means_of_their_rows():
         for column, cell in enumerate(row.cells if row.mean_of else ()):
             parts = [other.cells[column].paper for other in table.rows if other.name in row.mean_of]
             assert sum(parts) / len(parts) == pytest.approx(cell.paper, abs=0.02)
+
+
+def test_a_damaged_score_is_to_be_deleted_with_the_translations_beside_it(tmp_path):
+    for name, cure in (("test.json", r"test\.\* there"), ("result.json", "it")):
+        (tmp_path / name).write_text("{")
+        with pytest.raises(UserError, match=f"{name}: .*; delete {cure} and run again$"):
+            read(tmp_path / name)

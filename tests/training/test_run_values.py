@@ -203,3 +203,10 @@ def test_a_whole_experiment_runs_and_is_not_repeated(tmp_path):
     assert other.returncode and "test.json: was made by another command" in other.stderr
     assert "delete runs/demo/baseline/test.*," in other.stderr, "the translations, too"
     assert result.stat().st_mtime_ns == before
+    result.write_text("{")
+    damaged = call()
+    assert damaged.returncode and "not readable as JSON" in damaged.stderr
+    assert "; delete test.* there and run again" in damaged.stderr
+    for path in result.parent.glob("test.*"):
+        path.unlink()
+    assert call().stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
