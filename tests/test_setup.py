@@ -206,6 +206,22 @@ def test_an_environment_in_use_is_not_replaced(machine):
     assert machine.run().returncode == 3
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
+def test_an_environment_in_use_by_a_plain_python_is_not_replaced(machine):
+    """Of an activated environment, nothing in the command says where it is."""
+    outdated(machine)
+    module = machine.root / ".venv" / "module.so"
+    module.write_bytes(b"compiled")
+    load = "f = open('.venv/module.so'); m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE)"
+    command = [sys.executable, "-c", f"import mmap; {load}; print('loaded', flush=True); input()"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=machine.root, **pipes) as process:
+        process.stdout.readline()
+        refused(machine.run(), f"but process {process.pid} runs from it: wait for its end")
+        process.kill()
+    assert machine.run().returncode == 3
+
+
 @pytest.mark.parametrize("missing", [None, "fairseq", "pytest", ".venv is there"])
 def test_a_complete_python_needs_no_set_up(machine, missing):
     shutil.copy(ROOT / "scripts" / "env.sh", machine.root / "scripts")
