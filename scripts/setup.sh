@@ -36,6 +36,7 @@ cd "$root"
 venv=$root/.venv
 begun=$venv/set-up-begun stamp=$venv/set-up-complete
 old=$venv/replaced # the complete environment before, until the new one is complete
+unneeded=$venv/unneeded
 
 fail() {
     echo "error: $*" >&2
@@ -259,5 +260,7 @@ rarely='/site-packages/(.*/tests|transformers/models)/'
 
 fingerprint >"$stamp.new"
 mv "$stamp.new" "$stamp"
-rm -rf "$old"
+# Renamed first: of a deletion that is interrupted, nothing may be put back later.
+[[ ! -d $old ]] || mv "$old" "$unneeded"
+rm -rf "$unneeded"
 echo "Set up in $((SECONDS - seconds)) s. Next: bash scripts/quickstart.sh"
