@@ -36,6 +36,7 @@ cd "$root"
 venv=$root/.venv
 begun=$venv/set-up-begun stamp=$venv/set-up-complete
 old=$venv/replaced # the complete environment before, until the new one is complete
+unneeded=$venv/unneeded
 
 fail() {
     echo "error: $*" >&2
@@ -63,11 +64,16 @@ check_place() {
 }
 
 # Refuses to replace an environment from which a program runs, such as a training: it imports some
-# modules later.
+# modules later. Such a program was started by its path, or, in an activated environment, as plain
+# python: then (on Linux) it shows by the compiled modules that it has loaded.
 check_unused() {
-    local user
-    [[ -f $stamp ]] && command -v pgrep >/dev/null || return 0
-    user=$(pgrep -f -- "^$venv/bin/" | head -n 1) || true
+    local user place
+    [[ -f $stamp ]] || return 0
+    place=$(cd -P -- "$venv" && pwd)
+    user=$({
+        pgrep -f -- "^$venv/bin/"
+        grep -lFs -- " $place/" /proc/[0-9]*/maps
+    } 2>/dev/null | grep -o '[0-9]*' | head -n 1) || true
     [[ -z $user ]] || fail "$venv must be made again for the changed constraints.txt or setup.py," \
         "but process $user runs from it: wait for its end, or stop it, and run again"
 }
@@ -254,5 +260,7 @@ rarely='/site-packages/(.*/tests|transformers/models)/'
 
 fingerprint >"$stamp.new"
 mv "$stamp.new" "$stamp"
-rm -rf "$old"
+# Renamed first: of a deletion that is interrupted, nothing may be put back later.
+[[ ! -d $old ]] || mv "$old" "$unneeded"
+rm -rf "$unneeded"
 echo "Set up in $((SECONDS - seconds)) s. Next: bash scripts/quickstart.sh"

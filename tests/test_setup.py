@@ -16,7 +16,7 @@ from diverse_mha.common.files import ROOT
 
 CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
 TOOLS = ("bash", "chmod", "cat", "cksum", "dirname", "find", "flock", "grep", "head", "mkdir", "mv")
-TOOLS += ("pgrep", "rm", "rmdir")
+TOOLS += ("pgrep", "rm", "rmdir", "touch")
 
 
 class Machine:
@@ -194,6 +194,26 @@ def test_a_set_up_that_fails_puts_the_earlier_environment_back(machine):
     assert sorted(venv.rglob("*")) == sorted([*before, venv / "set-up-begun"])
 
 
+def test_what_an_interrupted_deletion_left_is_not_put_back(machine):
+    outdated(machine)
+    python3, fails = machine.bin / "python3", "exit 3"
+    makes = 'mkdir -p "$3/bin"; cat "$0" >"$3/bin/python"; chmod +x "$3/bin/python"'
+    python3.write_text(python3.read_text().replace(fails, makes))
+    (machine.bin / "rm").unlink()
+    stops = f'[[ $* == *.venv/build ]] || exit 130; exec {shutil.which("rm")} "$@"'
+    machine.command("rm", stops)
+    assert machine.run().returncode == 130, "the new one is complete, the earlier one still there"
+    assert machine.run().returncode == 0
+    new = machine.root / ".venv/bin/python"
+    assert new.read_text() == python3.read_text()
+    (machine.bin / "rm").unlink()
+    (machine.bin / "rm").symlink_to(shutil.which("rm"))
+    (machine.root / "setup.py").write_text("# changed\n")
+    python3.write_text(python3.read_text().replace(makes, fails))
+    assert machine.run().returncode == 3
+    assert makes in new.read_text()
+
+
 @pytest.mark.skipif(not shutil.which("pgrep"), reason="needs pgrep")
 def test_an_environment_in_use_is_not_replaced(machine):
     outdated(machine)
@@ -202,6 +222,22 @@ def test_an_environment_in_use_is_not_replaced(machine):
     with subprocess.Popen([program, "60"]) as process:
         message = f"but process {process.pid} runs from it: wait for its end, or stop it"
         refused(machine.run(), message)
+        process.kill()
+    assert machine.run().returncode == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
+def test_an_environment_in_use_by_a_plain_python_is_not_replaced(machine):
+    """Of an activated environment, nothing in the command says where it is."""
+    outdated(machine)
+    module = machine.root / ".venv" / "module.so"
+    module.write_bytes(b"compiled")
+    load = "f = open('.venv/module.so'); m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE)"
+    command = [sys.executable, "-c", f"import mmap; {load}; print('loaded', flush=True); input()"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=machine.root, **pipes) as process:
+        process.stdout.readline()
+        refused(machine.run(), f"but process {process.pid} runs from it: wait for its end")
         process.kill()
     assert machine.run().returncode == 3
 

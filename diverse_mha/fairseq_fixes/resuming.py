@@ -384,8 +384,8 @@ def check_and_load(load, cfg, trainer, **passed):
             raise UserError(f"{path}: {error}") from error
         raise
     state = (loaded[0] or {}).get(type(trainer.task).__name__)
-    # fairseq restores the state of a task only with the position. It holds float32 weights.
-    if state and cfg.reset_dataloader and hasattr(trainer.task, "set_checkpoint_dict"):
+    # fairseq restores the state of a task only with the position. Ours holds float32 weights.
+    if state and cfg.reset_dataloader and getattr(trainer.task, "state_is_of_weights", False):
         trainer.task.set_checkpoint_dict(state)
     say_changes(path, compare_runs(trainer, option, path, read))
     finished = stop_if_done(trainer, path, *loaded)

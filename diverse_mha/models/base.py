@@ -62,6 +62,7 @@ class StartsWarm:
             raise UserError(f"{path}: does not fit the model: parameters {why}; {cure}") from error
         finally:
             hook.remove()
+            given.clear()  # frees the memory: the copy's hook still has a reference
 
 
 def fill(model: nn.Module, state: dict[str, Tensor]) -> list[str]:

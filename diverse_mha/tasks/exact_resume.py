@@ -23,6 +23,8 @@ class HalfPrecisionState:
     counters of the loss scaler are saved too (also with ``--amp``).
     """
 
+    # Restored with --reset-dataloader, too; other tasks may keep a position in the data.
+    state_is_of_weights = True
     _optimizer = None
     _restored: dict | None = None
 

@@ -2,9 +2,12 @@
 
 import logging
 import re
+import weakref
 
 import pytest
 import torch
+from fairseq.dataclass.configs import EMAConfig
+from fairseq.models.ema import build_ema
 
 from diverse_mha.common.errors import UserError
 from tests.models import test_language_model as lm
@@ -137,3 +140,16 @@ def test_hooks_are_removed_and_other_errors_are_not_changed():
     with pytest.raises(KeyError, match="else"), model.loading("start.pt", True):
         raise KeyError("else")
     assert not model._load_state_dict_pre_hooks
+
+
+def test_the_weights_of_the_checkpoint_are_freed():
+    """The copy of the model for a moving average keeps the hook that has read them."""
+    model = build_ours()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    weights = [weakref.ref(value) for value in state.values()]
+    with model.loading("start.pt", False):
+        model.load_state_dict(state)
+        average = build_ema(model, EMAConfig(store_ema=True), torch.device("cpu"))
+    del state
+    assert not any(weight() is not None for weight in weights)
+    average.restore(model.state_dict())

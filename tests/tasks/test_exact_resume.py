@@ -3,6 +3,7 @@
 import copy
 import weakref
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -91,6 +92,21 @@ def test_float32_master_weights_survive_a_reset_of_position_or_optimizer(reset, 
     checkpoint_utils.load_checkpoint(cfg, trainer)
     step(trainer.task, after)
     assert all(torch.equal(a, b) for a, b in zip(values(after), values(before), strict=True))
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_plugins_state_of_a_task_is_restored_with_the_position_only(reset, tmp_path):
+    """It may be a position in the data."""
+
+    class Plugin:
+        set_checkpoint_dict = mock.Mock()
+
+    cfg, trainer = training(tmp_path, reset_dataloader=reset)
+    trainer.task = Plugin()
+    extra = {"train_iterator": {"epoch": 3}, "Plugin": {"shard": 2}}
+    trainer.load_checkpoint.return_value = extra
+    checkpoint_utils.load_checkpoint(cfg, trainer)
+    assert Plugin.set_checkpoint_dict.called != reset
 
 
 def test_restored_state_is_freed():
