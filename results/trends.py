@@ -15,7 +15,7 @@ from experiments.papers import PAPERS
 from results.published import Cells, Rows, Run, Study, average, difference, heads, runs_shared_with
 
 #: Functions that label a run's row.
-OF_HEAD_COUNTS = runs_shared_with("heads", seeds=(11,))
+OF_HEAD_COUNTS = runs_shared_with("heads", seeds=(11, 12))
 OF_HELD = runs_shared_with("held-cka", seeds=(11, 12))
 OF_OUTPUT_WEIGHT = runs_shared_with("output-weight", seeds=(11,))
 OF_DROPHEAD_FORMS = runs_shared_with("drophead-forms", seeds=(2,))
