@@ -95,7 +95,7 @@ def _numbers_of_tokens(dataset: FairseqDataset) -> np.ndarray:
     indices = np.arange(len(dataset))
     try:
         return dataset.num_tokens_vec(indices)
-    except NotImplementedError:
+    except NotImplementedError:  # of fairseq's base class; such a dataset counts one by one
         return np.array([dataset.num_tokens(index) for index in indices])
 
 
