@@ -41,6 +41,8 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "doctor": Command("doctor", "check that everything works on this machine"),
+    "run": Command("training.run", "carry out a recipe: prepare, train, evaluate, score", True),
+    "recipe": Command("recipes.recipe", "print a composed recipe as a file of your own"),
     "train": Command("training.train", "train a model, in one process or several", True),
     "average": Command("evaluation.average", "average several checkpoints into one", reads=1),
     "evaluate": Command("evaluation.evaluate", "translate a test set and score it", True, reads=2),
@@ -135,7 +137,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
-    resumes = sys.argv[1:2] in (["train"], ["reproduce"])
+    resumes = sys.argv[1:2] in (["run"], ["train"], ["reproduce"])
     run_cli(lambda: run(sys.argv[1:]), interrupted=RESUMES if resumes else STARTS_OVER)
 
 

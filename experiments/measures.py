@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from diverse_mha.evaluation.comparison.runs import accuracy
-from diverse_mha.training.compose import lookup
+from diverse_mha.recipes.recipe import lookup
 
 Reader = Callable[[Mapping], float | None]
 

@@ -14,7 +14,7 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
 from diverse_mha.common.processes import cores, processor, versions
-from diverse_mha.training.compose import lookup
+from diverse_mha.recipes.recipe import lookup
 from diverse_mha.training.log import TRAIN_LOG, read_log
 from experiments.measures import EVERYTHING, MEASURES, is_part
 from experiments.papers import Cell, Experiment, Row, Table

@@ -12,7 +12,6 @@ import json
 import os
 import random
 import shutil
-import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,9 +26,9 @@ from diverse_mha.common.tables import csv_text
 from diverse_mha.corpora.binarise import binarise, count_words
 from diverse_mha.corpora.text import write_lines
 from diverse_mha.evaluation import average, evaluate, evaluate_classifier, evaluate_lm  # noqa: F401
-from diverse_mha.training import recipe, train
+from diverse_mha.training import run as whole_run
+from diverse_mha.training import train
 from diverse_mha.training.log import TRAIN_LOG, read_log
-from diverse_mha.training.run_values import values
 from experiments.numbers import Choices
 from experiments.papers import Table
 from experiments.runs import Place, Run, recipe_words
@@ -63,6 +62,10 @@ SMALL_BATCH = {"translation": {"dataset.max_tokens": 512}, "classifier": {"datas
 COLUMNS = (
     *("recipe", "size", "method", "other settings", "runs", "parameters", "paper's parameters"),
     *("seconds", "peak GiB", "failure"),
+)
+MODULES = (
+    *("diverse_mha.recipes.configuration", "fairseq_cli.train"),
+    *("fairseq_cli.generate", "torch._dynamo"),
 )
 SPLITS = ("train", "valid", "test")
 #: After one update a model never ends a sentence by itself.
@@ -99,7 +102,12 @@ def rehearse(tables: Sequence[Table], choices: Choices, out: Path) -> bool:
     models = sorted(shapes(papers), key=lambda model: _size(model[0]))
     file = out / "rehearsal.csv"
     rows, failed = _earlier(file), 0
-    for module in ("fairseq_cli.hydra_train", "fairseq_cli.generate", "torch._dynamo"):
+    for module in (
+        "diverse_mha.recipes.configuration",
+        "fairseq_cli.train",
+        "fairseq_cli.generate",
+        "torch._dynamo",
+    ):
         importlib.import_module(module)  # once here, not in every child process
     for number, (run, group) in enumerate(models, start=1):
         key = run.recipe.config, run.choices.get("size", ""), run.choices["method"], _others(run)
@@ -180,17 +188,14 @@ def _in_child(run: Run, place: Place, sender) -> None:
     begun, failure = time.monotonic(), ""
     try:
         random_corpus(run, run.data(place))
-        variables = values(recipe_words(run, place))
-        ((command, _),) = train.commands(train.parse(variables["train"]), 0, 0)
-        sys.argv = command[command.index("-m") + 1 :]
-        recipe.main()
-        folder = Path(variables["run"])
+        experiment, _ = whole_run.parse(recipe_words(run, place))
+        train.train(train.Job([], recipe=experiment.recipe))
+        folder = experiment.run
         inputs = [str(folder / f"checkpoint_{name}.pt") for name in ("best", "last")]
         averaged = str(folder / "averaged.pt")
         cli.run(["average", *inputs, "--output", averaged])
-        command = variables["evaluate"].removesuffix(".sh")
         short = SHORT_OUTPUT if run.pipeline.kind == "translation" else []
-        cli.run([command, averaged, variables["data"], *variables["options"], *short])
+        cli.run([experiment.command, averaged, experiment.data, *experiment.options(), *short])
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         failure = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,10 +9,9 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import ROOT
-from diverse_mha.evaluation.pipeline import GROUPS, Pipeline, read_pipeline
-from diverse_mha.training.compose import compose, groups_of, lookup
+from diverse_mha.recipes.recipe import compose, lookup, spell
+from diverse_mha.recipes.steps import GROUPS, Pipeline, read_pipeline
 from diverse_mha.training.log import status_of
-from diverse_mha.training.train import hydra_quoted
 from experiments.papers import Experiment
 from experiments.scales import CORPORA, DATA, Recipe, both_sides
 
@@ -31,8 +29,6 @@ _OFF = ("common.bf16", "common.fp16")  # off by default in fairseq: setting Fals
 # Prefixes of settings that a run's name omits. The name has their values in another form, or they
 # are equal in most runs of a scale; the key distinguishes the others.
 _UNNAMED = ("common.", "checkpoint.", "task.", "dataset.", "lr_scheduler.")
-# Values that Hydra's grammar reads as strings without quotes.
-_PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -174,7 +170,7 @@ def plan(experiment: Experiment, scale: str, seed: int = 1, *, updates: int | No
         prepare=recipe.prepare or pipeline.prepare,
     )
     corpus = recipe.folder or str(lookup(composed, "task.data"))
-    corpus = corpus.rpartition("/data/")[2].removesuffix("/bin").format(task=experiment.task)
+    corpus = corpus.removeprefix("data/").removesuffix("/bin").format(task=experiment.task)
     key = fingerprint(composed, pipeline, corpus)
     name = _name(experiment, recipe, changed, languages, seed, key)
     return Run(
@@ -245,9 +241,7 @@ def recipe_words(run: Run, place: Place) -> list[str]:
     """Return a run's recipe, choices and settings, as ``scripts/run.sh`` takes them."""
     # One GPU needs --processes too: without it, fairseq would use all GPUs and larger batches.
     words = [run.recipe.config, *(["--processes", str(place.gpus)] if place.gpus else [])]
-    known = groups_of(run.recipe.config)
-    for group, choice in run.choices.items():
-        words.append(f"{'' if group in known else '+'}{group}={choice}")
+    words += [f"{group}={choice}" for group, choice in run.choices.items()]
     # Speed and scores are read from the log, which must be in JSON.
     settings = dict(run.settings) | {"common.log_format": "json"}
     if not place.gpus:
@@ -265,11 +259,7 @@ def recipe_words(run: Run, place: Place) -> list[str]:
         settings["common.bf16"] = lookup(run.composed, "common.bf16")
     if run.pipeline.average != (lookup(run.composed, "scoring.average") or 0):
         settings["scoring.average"] = run.pipeline.average
-    there = compose(run.recipe.config, run.choices, {})
-    for name, value in settings.items():
-        group, key = name.split(".")
-        words.append(f"{'' if key in there.get(group, {}) else '++'}{name}={_spell(value)}")
-    return words
+    return [*words, *(f"{name}={spell(value)}" for name, value in settings.items())]
 
 
 def analyze(need: Need, place: Place) -> Step:
@@ -288,14 +278,3 @@ def analyze(need: Need, place: Place) -> Step:
 def _short(path: Path) -> str:
     """Return a path relative to the project's folder, where commands run."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
-
-
-def _spell(value: object) -> str:
-    """Return a value in Hydra's grammar."""
-    if isinstance(value, str) and not _PLAIN.fullmatch(value):
-        return hydra_quoted(value)
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_spell, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "null" if value is None else str(value)

@@ -18,7 +18,7 @@ from diverse_mha.evaluation.checkpoints import (
     settings,
     written_by,
 )
-from diverse_mha.evaluation.pipeline import GROUPS, Pipeline, read_pipeline
+from diverse_mha.recipes.steps import GROUPS, Pipeline, read_pipeline
 
 AVERAGED, BEST, LAST = "averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"
 

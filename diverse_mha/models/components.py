@@ -163,9 +163,13 @@ def _layers_option(component: str) -> str:
 
 def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]:
     layers = {}
-    for component in SIDES:
+    values = {c: getattr(args, _layers_option(c), None) for c in SIDES}
+    # A method for every layer of self-attention, or of all attention, suits every model.
+    everywhere = values["encoder"] == values["decoder"] == "all"
+    for component, value in values.items():
         option = flag(_layers_option(component))
-        value = getattr(args, _layers_option(component), None)
+        if everywhere and value == "all" and component not in components:
+            value = None
         if component not in components and value not in (None, "none"):
             raise UserError(
                 f"{option} {value}: the model has no {component} attention; leave it out"

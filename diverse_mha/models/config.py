@@ -38,6 +38,12 @@ from diverse_mha.common.typed import register_options, with_options
 from diverse_mha.models.pruned_heads import PrunedOptions
 
 SEAMS = (PROJECTIONS, AGGREGATION, LOGITS, DROPHEAD)
+#: Options of the shape, which an architecture with a suffix sets.
+SHAPE = {
+    f"{side}_{name}"
+    for side in ("encoder", "decoder")
+    for name in "embed_dim ffn_embed_dim layers attention_heads input_dim output_dim".split()
+}
 _GROUPS = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
 
@@ -209,6 +215,7 @@ def register_family(
         class_name = "".join(part.capitalize() for part in (name + suffix).split("_"))
         config = with_defaults(model.config, class_name + "Config", {**(defaults or {}), **shape})
         own = {"config": config, "declared": model.config, "add_args": classmethod(_add_args)}
+        own["named_shape"] = bool(suffix)
         if class_name == model.__name__:
             class_name += "Base"  # the family's own class keeps its name
         cls = type(class_name, (model,), {**own, "__module__": model.__module__})

@@ -1,7 +1,6 @@
-"""Starts training in one process, on several GPUs, or in several CPU processes.
+"""``diverse-mha train``: starts training in one process, on several GPUs, or in CPU processes.
 
-``scripts/train.sh`` runs this module, which runs fairseq. Differences from
-``torchrun fairseq-train``:
+Differences from ``torchrun fairseq-train``:
 
 * CPU processes train one model, with gloo and fairseq's ``legacy_ddp``. fairseq alone would take
   its world size from the number of GPUs and train unrelated copies.
@@ -14,21 +13,22 @@ the workers that they started.
 """
 
 import os
-import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
-from diverse_mha.common.files import CONFIGS, USER_DIR, check_data_folder
+from diverse_mha.common.files import USER_DIR, check_data_folder
 from diverse_mha.common.options import flag
 from diverse_mha.common.processes import Command, Interrupted, cores, end, import_path, stoppable
-from diverse_mha.training import compose
-from diverse_mha.training.request import Request
+from diverse_mha.recipes.recipe import Recipe, find, read_recipe
+from diverse_mha.training.worker import save_job
 
 USAGE = """\
 usage: {train} [--processes N] DATA [options of fairseq-train]
@@ -39,12 +39,12 @@ fairseq-train. The second takes a recipe, and key=value to change it; task.data=
 is the data folder.
 
   --processes N   train on N GPUs, or in N processes on a CPU. Default: all GPUs,
-                  or one process. A recipe's optimization.update_freq is divided by
-                  N, and rounded; without a recipe, an update takes N times
-                  --max-tokens
+                  or one process. A recipe's optimization.update_freq, also one that
+                  you give, is divided by N, and rounded; without a recipe, an update
+                  takes N times --max-tokens
   --config FILE   a recipe: a file, or the name of one in configs/
   --dry-run       show the composed recipe and the plan, and train nothing;
-                  so do --cfg job (Hydra's name for it), and --help with --config
+                  so does --help with --config
   -h, --help      show this help; fairseq-train --help has fairseq's options
 
 --user-dir is added unless you give one.
@@ -54,49 +54,75 @@ examples:
   {train} --config multi30k_small method=coda checkpoint.save_dir=runs/coda
 """
 
-_PLAIN = re.compile(r"[\w\s./:+*%?@|-]*", re.ASCII)  # values that Hydra accepts without quotes
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of one backend
 
 
-def parse(words: Sequence[str]) -> Request:
-    """Parse our options in a command line; the remaining words are for fairseq."""
+@dataclass
+class Job:
+    """What to train, and in how many processes."""
+
+    words: list[str]  # options for fairseq; empty with a recipe
+    processes: int | None = None  # None: as many as there are GPUs, or one
+    recipe: Recipe | None = None
+    dry: bool = False  # show the settings, and train nothing
+    help: bool = field(default=False, kw_only=True)
+
+    def setting(self, group: str, key: str) -> str | None:
+        """Return ``--some-key`` of the command line, or ``group.some_key`` of the recipe."""
+        if self.recipe is not None:
+            value = self.recipe.get(f"{group}.{key}")
+            return None if value is None else str(value)
+        value, option = None, flag(key)
+        for position, word in enumerate(self.words):
+            if word == option:
+                value = (self.words[position + 1 :] or [""])[0]
+            elif word.startswith(option + "="):
+                value = word.partition("=")[2]
+        return value
+
+    @property
+    def on_cpu(self) -> bool:
+        """True if the user asks for the CPU."""
+        if self.recipe is not None:
+            return bool(self.recipe.get("common.cpu"))
+        return "--cpu" in self.words
+
+
+def parse(words: Sequence[str]) -> Job:
+    """Parse our options in a command line; the remaining words are for fairseq, or a recipe's."""
     parser = OneLineParser(prog=called("train"), add_help=False, allow_abbrev=False)
     add_number(parser, "processes", None, "")
-    parser.add_argument("--config", type=compose.find)
+    parser.add_argument("--config", type=find)
     parser.add_argument("--dry-run", action="store_true")
-    parser.add_argument("--cfg", choices=["job"])
     options, rest = parser.parse_known_args(words)
-    dry = options.dry_run or options.cfg is not None
-    if options.config is None and dry:
-        raise UserError("--dry-run: shows a recipe; give --config NAME too")
-    if options.config is not None and (helps := {"-h", "--help"} & set(rest)):
-        dry, rest = True, [word for word in rest if word not in helps]
-    job = Request(rest, options.processes, options.config, dry=dry)
-    if job.config is not None:
-        for word in job.arguments:
-            if "=" not in word:
-                cure = f"{word} VALUE is written {word}=VALUE" if "." in word else "write key=value"
-                raise UserError(f"{word}: with --config, settings are key=value; {cure}")
-        job.recipe = _read_recipe(job.config, job.arguments)
-    elif not job.arguments or job.arguments[0].startswith("-"):
-        raise UserError(f"the data folder must come first; see {called('train')} --help")
-    if job.flag("common", "cpu") and launched(os.environ) is None:
-        job.processes = job.processes or 1  # fairseq would count the GPUs even with --cpu
+    if options.config is None:
+        if options.dry_run:
+            raise UserError("--dry-run: shows a recipe; give --config NAME too")
+        if not rest or rest[0].startswith("-"):
+            raise UserError(f"the data folder must come first; see {called('train')} --help")
+        job = Job(rest, options.processes)
+    else:
+        helps = {"-h", "--help"} & set(rest)
+        rest = [word for word in rest if word not in helps]
+        recipe = read_recipe(options.config, rest)
+        dry = options.dry_run or bool(helps)
+        job = Job([], options.processes, recipe, dry, help=bool(helps))
     return job
 
 
-def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[str, str]]]:
-    """Return the processes to start: command lines and additions to their environment.
+def workers_of(job: Job, gpus: int, port: int) -> list[tuple[dict[str, object], dict[str, str]]]:
+    """Return the processes to start: settings of ``distributed_training``, and environment.
 
     ``gpus`` is the number of GPUs; with 0 the processes run on the CPU. They rendezvous at
     ``port``, a free port of this machine.
     """
     if (started := launched(os.environ)) is not None:
-        return [(_fairseq(job, _of_launched(job, started, gpus)), {})]
+        return [(_of_launched(job, started, gpus), {})]
     count = job.processes
-    if count is None:
-        return [(_fairseq(job, {}), {})]
     world_size = job.setting("distributed_training", "distributed_world_size")
+    if count is None:  # fairseq would count the GPUs even with --cpu
+        alone = job.on_cpu and world_size is None
+        return [({"distributed_world_size": 1} if alone else {}, {})]
     if world_size is not None and world_size != str(count):
         raise UserError(
             f"--processes {count} and distributed world size {world_size} contradict each other; "
@@ -109,7 +135,7 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
         settings = {"distributed_world_size": count}
         if count > 1:  # in a Slurm job fairseq would take all GPUs, and always use the same port
             settings["distributed_init_method"] = address
-        return [(_fairseq(job, settings), {})]
+        return [(settings, {})]
     backend = job.setting("distributed_training", "ddp_backend")
     if backend is not None and backend not in CPU_BACKENDS:
         raise UserError(
@@ -126,7 +152,7 @@ def commands(job: Request, gpus: int, port: int) -> list[tuple[list[str], dict[s
         "ddp_backend": "legacy_ddp",
     }
     return [
-        (_fairseq(job, settings | {"distributed_rank": rank}), {"OMP_NUM_THREADS": threads})
+        (settings | {"distributed_rank": rank}, {"OMP_NUM_THREADS": threads})
         for rank in range(count)
     ]
 
@@ -161,7 +187,7 @@ def launched(environment: Mapping[str, str]) -> Launched | None:
     return Launched(*(int(environment[name]) for name in names), address)
 
 
-def _of_launched(job: Request, started: Launched, gpus: int) -> dict[str, object]:
+def _of_launched(job: Job, started: Launched, gpus: int) -> dict[str, object]:
     if job.processes is not None:
         raise UserError(
             f"--processes {job.processes}: torchrun or srun has started {started.processes} "
@@ -227,16 +253,80 @@ def main(words: Sequence[str]) -> int:
         print(USAGE.format(train=called("train")), end="")
         return 0 if words else 2
     job = parse(words)
+    if job.recipe is None:
+        return _train_by_options(job)
     if job.dry:
-        from diverse_mha.training.checks import check
-        from diverse_mha.training.plan import describe
+        return _show(job)
+    return train(job)
 
-        check(job)
-        if {"-h", "--help"} & set(words):
-            print(USAGE.format(train=called("train")))
-        print(describe(job))
-        return 0
-    workers = _prepare(job)
+
+def _show(job: Job) -> int:
+    """Print what a training with a recipe would do."""
+    from diverse_mha.recipes.configuration import configure
+    from diverse_mha.recipes.machine import describe, processes_of
+    from diverse_mha.training.worker import precision_before
+
+    configure(job.recipe)
+    if job.help:
+        print(USAGE.format(train=called("train")))
+    processes = processes_of(job.recipe, job.processes)
+    print(describe(job.recipe, processes, precision_before(job.recipe)))
+    return 0
+
+
+def train(job: Job) -> int:
+    """Train a recipe, or go on with its run; return the exit code."""
+    check_data(job)
+    return start(job)()
+
+
+def check_data(job: Job) -> None:
+    """Raise an error if a recipe's data folder is missing or has no dictionary."""
+    data = job.setting("task", "data")
+    if data is None or data == "???":  # OmegaConf's mandatory value
+        raise UserError(f"{job.recipe.path}: no data folder; add task.data=DATA")
+    # A classification corpus has its dictionaries in subfolders.
+    check_data_folder(data, ("dict*.txt", "*/dict.txt"))
+
+
+def start(job: Job) -> Callable[[], int]:
+    """Check a recipe against fairseq and this machine; return a function that trains it."""
+    workers = workers_of(job, _gpus(job), _free_port())
+    from diverse_mha.recipes.configuration import configure
+    from diverse_mha.recipes.machine import adapt, processes_of
+    from diverse_mha.training.worker import Training, precision_before
+
+    world = workers[0][0].get("distributed_world_size")
+    processes = processes_of(job.recipe, world)
+    changes, notes = adapt(job.recipe, processes, precision_before(job.recipe))
+    if len(workers) > 1:
+        configure(job.recipe)
+        return partial(_train_in_processes, job.recipe, changes, notes, workers)
+    training = Training(job.recipe, workers[0][0], changes, notes)
+    return lambda: training.run() or 0
+
+
+def _train_in_processes(recipe: Recipe, changes: Mapping, notes: Sequence[str], workers) -> int:
+    """Start a process for each worker."""
+    with tempfile.TemporaryDirectory(prefix="training-") as folder:
+        file = Path(folder, "job.json")
+        save_job(file, recipe, changes, notes)
+        command = [sys.executable, "-m", "diverse_mha.training.worker", str(file)]
+        return run_workers(
+            [
+                ([*command, *(f"{key}={value}" for key, value in settings.items())], environment)
+                for settings, environment in workers
+            ]
+        )
+
+
+def _train_by_options(job: Job) -> int:
+    """Train as fairseq-train does, with its options."""
+    check_data_folder(job.words[0], ("dict*.txt", "*/dict.txt"))
+    workers = [
+        (_fairseq_train(job, settings), environment)
+        for settings, environment in workers_of(job, _gpus(job), _free_port())
+    ]
     if len(workers) > 1:
         return run_workers(workers)
     # Replace this process with fairseq, so that signals and the terminal reach it directly.
@@ -245,79 +335,24 @@ def main(words: Sequence[str]) -> int:
     os.execve(command[0], command, os.environ | import_path() | environment)
 
 
-def _prepare(job: Request) -> list[tuple[list[str], dict[str, str]]]:
-    """Check everything that does not need fairseq; return the processes to start."""
-    data = job.arguments[0] if job.config is None else job.setting("task", "data")
-    if data is None or data == "???":  # Hydra's mandatory value
-        raise UserError(f"{job.config}: no data folder; add task.data=DATA")
-    data = data.replace("${hydra:runtime.cwd}", os.getcwd())
-    if "${" not in data:  # only Hydra can resolve other interpolations
-        # A classification corpus has its dictionaries in subfolders.
-        check_data_folder(data, ("dict*.txt", "*/dict.txt"))
-    gpus = 0
-    several = (job.processes or 1) > 1 or launched(os.environ) is not None
-    if several and not job.flag("common", "cpu"):
-        import torch
-
-        gpus = torch.cuda.device_count()
-    return commands(job, gpus, _free_port())
-
-
-def _read_recipe(path: Path, words: Sequence[str]) -> dict:
-    if not path.is_file():
-        names = ", ".join(sorted(recipe.stem for recipe in CONFIGS.glob("*.yaml")))
-        raise UserError(f"--config {path}: no such file; recipes in configs/: {names}")
-    if path.suffix != ".yaml":
-        raise UserError(f"--config {path}: Hydra reads only *.yaml files; rename the file")
-    choices, settings = compose.parse_overrides([*map(_hydra_word, words)])
-    searched = [word for word in words if word.startswith("hydra.searchpath=")]
-    if all(str(CONFIGS) in word for word in searched):  # the user's own path may have other files
-        compose.check_choices(path, choices)
-    return compose.compose(path, choices, settings, lenient=True)
-
-
-def _fairseq(job: Request, settings: dict) -> list[str]:
-    """Return the command line of one fairseq process."""
-    if job.config is None:
-        command = [sys.executable, "-m", "diverse_mha.training.fairseq_train", *job.arguments]
-        if job.setting("common", "user_dir") is None:
-            command += ["--user-dir", str(USER_DIR)]
-        for key, value in settings.items():
-            option = flag(key)
-            command += [option] if value is True else [option, str(value)]
-        return command
-    # Hydra warns before the plugin can suppress its warnings.
-    command = [sys.executable, "-W", "ignore::UserWarning", "-m", "diverse_mha.training.recipe"]
-    command += ["--config-dir", str(job.config.absolute().parent), "--config-name", job.config.stem]
-    command += map(_hydra_word, job.arguments)
-    given = {word.lstrip("+").partition("=")[0] for word in job.arguments}
-    # A recipe expects the plugin in the current folder, which need not be a clone.
-    user_dir = Path(job.setting("common", "user_dir") or USER_DIR)
-    if "common.user_dir" not in given and user_dir.name == USER_DIR.name:
-        command.append(f"++common.user_dir={hydra_quoted(str(USER_DIR))}")
-    if "hydra.job.chdir" not in given:
-        # Otherwise Hydra changes the current folder, and relative paths become wrong.
-        command.append("hydra.job.chdir=False")
-    if "hydra.searchpath" not in given and CONFIGS.is_dir():
-        # A recipe that was copied elsewhere must still find the files of method= and size=.
-        command.append(f"hydra.searchpath=[{hydra_quoted(f'file://{CONFIGS}')}]")
+def _fairseq_train(job: Job, settings: Mapping[str, object]) -> list[str]:
+    """Return the command line of one process of fairseq-train."""
+    command = [sys.executable, "-m", "diverse_mha.training.fairseq_train", *job.words]
+    if job.setting("common", "user_dir") is None:
+        command += ["--user-dir", str(USER_DIR)]
     for key, value in settings.items():
-        command.append(f"++distributed_training.{key}={value}")
+        command += [flag(key)] if value is True else [flag(key), str(value)]
     return command
 
 
-def hydra_quoted(text: str) -> str:
-    """Quote a value, such as a path with a space, for Hydra's grammar."""
-    # A backslash is special only before a quote.
-    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + m[2].replace("'", "\\'"), text) + "'"
+def _gpus(job: Job) -> int:
+    """Return the number of GPUs, if it matters: for several processes that may use them."""
+    several = (job.processes or 1) > 1 or launched(os.environ) is not None
+    if not several or job.on_cpu:
+        return 0
+    import torch
 
-
-def _hydra_word(word: str) -> str:
-    """Quote the value of ``key=value`` if Hydra's grammar requires quotes."""
-    key, _, value = word.partition("=")
-    # A value with quotes, brackets, escapes or interpolations is taken as Hydra's grammar.
-    written = set(value) & set("\"'[]{}$\\")
-    return word if _PLAIN.fullmatch(value) or written else f"{key}={hydra_quoted(value)}"
+    return torch.cuda.device_count()
 
 
 def _free_port() -> int:

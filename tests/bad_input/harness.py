@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError, run_cli
-from diverse_mha.training import recipe
 
 
 class Row(NamedTuple):
@@ -41,10 +40,7 @@ def entry_point(words: list[str]) -> Callable[[], object]:
     name, *rest = words
     if name in cli.COMMANDS:
         return lambda: cli.run([name, *rest])
-    if name in FAIRSEQ:
-        return importlib.import_module(FAIRSEQ[name]).cli_main
-    assert name == "recipe"
-    return recipe.main
+    return importlib.import_module(FAIRSEQ[name]).cli_main
 
 
 def run_to_exit(command: str, monkeypatch, capsys) -> tuple[int, str]:

@@ -19,7 +19,7 @@ SCRIPTS = [
     Row("quickstart-option", "bash scripts/quickstart.sh --updates 5", "--updates", "--help"),
     Row("quickstart-updates", "QUICKSTART_UPDATES=many bash scripts/quickstart.sh",
         "QUICKSTART_UPDATES=many", "whole number from 1"),
-    Row("run-no-recipe", "bash scripts/run.sh nothing", "nothing", "recipes in configs/"),
+    Row("run-no-recipe", "bash scripts/run.sh nothing", "nothing", "configs/ has"),
     Row("run-two-corpora", "bash scripts/run.sh demo --data x task.data=y", "--data x", "give one"),
     Row("run-score", "bash scripts/run.sh demo scoring.score=ter", "scoring.score=ter", "choose"),
     Row("setup-option", "bash scripts/setup.sh --force", "--force", "--help"),

@@ -12,7 +12,7 @@ from benchmarks.rounds import run_rounds
 from benchmarks.shapes import SHAPES, LanguageModelShape, Shape
 from benchmarks.training import Trainee
 from benchmarks.variants import STOCK, VARIANTS, variants_of
-from diverse_mha.training.compose import compose
+from diverse_mha.recipes.recipe import compose
 
 CPU = torch.device("cpu")
 TOY = Shape(16, 24, 2, 4, vocabulary=40, batch_tokens=100, mean_length=8)

@@ -6,10 +6,11 @@ import shlex
 
 import pytest
 
-from diverse_mha.training import batch, train
+from diverse_mha.recipes.machine import share_batches
+from diverse_mha.recipes.recipe import read_recipe
+from diverse_mha.training import train
 from tests.docs.blocks import ROOT, commands, pages
 from tests.docs.options import spans, unknown
-from tests.recipes import composed
 
 PAGES = pages()
 # Reports of results. Their commands may write outside runs/ and data/.
@@ -40,17 +41,14 @@ def test_commands_that_tests_cannot_run_use_existing_recipes_and_settings(comman
     words = [word.replace("${model}", "coda").replace("$model", "coda") for word in words]
     if "scripts/train.sh" in words:
         train.parse(words[words.index("scripts/train.sh") + 1 :])
-        name = words[words.index("--config") + 1].removeprefix("configs/").removesuffix(".yaml")
-    elif "--config-name" in words:
-        name = words[words.index("--config-name") + 1]
-    else:
-        scripts = [word for word in words if word.startswith(("scripts/", "data-prep/"))]
-        assert all((ROOT / script).is_file() for script in scripts)
-        return  # commands() has checked the syntax with bash
-    assert (ROOT / f"configs/{name}.yaml").is_file(), command.place
-    # Values of a sweep are separated by commas: check the first. Skip settings of Hydra itself.
-    settings = [word.split(",")[0] for word in words if re.match(r"(?!hydra)[\w.]+=", word)]
-    assert composed(name, *settings).task._name
+        return
+    if "scripts/run.sh" in words:
+        name, *rest = words[words.index("scripts/run.sh") + 1 :]
+        settings = [word for word in rest if re.match(r"[\w.]+=", word)]
+        assert read_recipe(name, settings).get("task._name"), command.place
+        return
+    scripts = [word for word in words if word.startswith(("scripts/", "data-prep/"))]
+    assert all((ROOT / script).is_file() for script in scripts)  # bash has checked the syntax
 
 
 def test_documented_trainings_on_several_gpus_keep_the_batch_of_the_recipe():
@@ -60,7 +58,7 @@ def test_documented_trainings_on_several_gpus_keep_the_batch_of_the_recipe():
         start, _, rest = command.text.replace("\\\n", "").partition("--config ")
         if rest and (counts := [int(number) for number in re.findall(parts, start)]):
             job = train.parse(["--config", *shlex.split(rest)])
-            _, note = batch.divide(job, math.prod(counts))
+            _, note = share_batches(job.recipe, math.prod(counts))
             assert "instead of" not in note, f"{command.place}: {note}"
             found += 1
     assert found >= 3

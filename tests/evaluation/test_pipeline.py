@@ -3,7 +3,7 @@
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.pipeline import Pipeline, check_scoring, read_pipeline
+from diverse_mha.recipes.steps import Pipeline, check_scoring, read_pipeline
 
 TRANSLATION = {"task": {"_name": "exact_translation"}}
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from diverse_mha.training.compose import lookup
+from diverse_mha.recipes.recipe import lookup
 from experiments.measures import MEASURES, is_part
 from experiments.numbers import Choices, best_validation, needs_of
 from experiments.papers import Experiment, find

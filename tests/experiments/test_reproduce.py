@@ -1,18 +1,21 @@
 """``diverse-mha reproduce``: list, dry runs and errors."""
 
 import shlex
-from pathlib import Path
 
 import pytest
 import torch
 
 from diverse_mha import cli
 from diverse_mha.common.errors import UserError
-from diverse_mha.training import train
-from diverse_mha.training.run_values import values
+from diverse_mha.training.run import Experiment, parse
 from experiments.measures import MEASURES
 from experiments.numbers import summary
 from experiments.papers import PAPERS
+
+
+def experiment(words: list[str]) -> Experiment:
+    """Return the experiment of a command line of ``diverse-mha run``."""
+    return parse(words)[0]
 
 
 def reproduce(*words):
@@ -58,10 +61,8 @@ def test_commands_without_gpus_have_cpu_options(scale, capsys, monkeypatch):
     reproduce("yun2021", "7", "--scale", scale, "--dry-run")
     out = capsys.readouterr().out.splitlines()
     runs = [shlex.split(line)[2:] for line in out if "scripts/run.sh" in line]
-    assert len(runs) == 5 and all(
-        {"common.cpu=true", "++common.cpu=true"} & {*words} for words in runs
-    )
-    assert all("--cpu" in values(words)["options"] for words in runs)
+    assert len(runs) == 5 and all("common.cpu=true" in words for words in runs)
+    assert all("--cpu" in experiment(words).options() for words in runs)
     assert not any("--processes" in line for line in out)
 
 
@@ -72,12 +73,14 @@ def test_commands_for_zheng_et_al_average_checkpoints_and_split_compounds(capsys
     runs = [shlex.split(line)[2:] for line in lines if "scripts/run.sh" in line]
     assert runs[0][:3] == ["wmt14_en_de_google", "--processes", "4"], "all GPUs are used"
     assert runs[1][:3] == ["iwslt14_de_en", "--processes", "2"], "one process per batch"
-    run_values = [values(words) for words in runs]
-    averages = [one for one in run_values if (one["average"], one["average_by"]) == (10, "update")]
-    assert len(run_values) == 4 and len(averages) == 2
-    assert all("--compound-split" in one["options"] for one in run_values)
-    assert all(one["data"] == "data/wmt14-en-de-google/bin" for one in averages)
-    assert all(Path(one["model"]).name == "averaged.pt" for one in averages)
+    whole = [experiment(words) for words in runs]
+    averages = [
+        one for one in whole if (one.pipeline.average, one.pipeline.average_by) == (10, "update")
+    ]
+    assert len(whole) == 4 and len(averages) == 2
+    assert all("--compound-split" in one.options() for one in whole)
+    assert all(one.data == "data/wmt14-en-de-google/bin" for one in averages)
+    assert all(one.model.name == "averaged.pt" for one in averages)
 
 
 def test_bleu_with_split_compounds_is_preferred():
@@ -103,10 +106,9 @@ def test_every_table_has_commands_that_the_launcher_reads(scale, capsys):
     out = capsys.readouterr().out
     commands = [shlex.split(x) for x in out.splitlines() if x.startswith("bash scripts/run.sh")]
     assert len(commands) > 60
-    jobs = [train.parse(values(words[2:])["train"]) for words in commands]
-    assert all(job.setting("task", "data") for job in jobs)
-    folders = [job.setting("checkpoint", "save_dir") for job in jobs]
-    assert all(folders)
+    whole = [experiment(words[2:]) for words in commands]
+    assert all(one.data for one in whole)
+    folders = [one.run for one in whole]
     assert len(set(folders)) == len(folders), "every run has its own folder"
 
 
@@ -162,7 +164,7 @@ def test_user_dir_is_passed_to_training_and_analysis(tmp_path, monkeypatch, caps
     assert (
         f"common.user_dir={tmp_path}/handed" in run and f"--user-dir {tmp_path}/handed" in analyze
     )
-    assert f"{tmp_path}/handed" in values(shlex.split(run)[2:])["options"]
+    assert f"{tmp_path}/handed" in experiment(shlex.split(run)[2:]).options()
     with pytest.raises(UserError, match="--user-dir .*json: another package has this name"):
         (tmp_path / "json").mkdir()
         (tmp_path / "json/__init__.py").touch()

@@ -81,7 +81,7 @@ def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
     dry = [*TABLE, "--rows", "hsic", "--tuned", str(file), "--dry-run", "--out", str(tmp_path)]
     assert cli.run(dry) == 0
     printed = capsys.readouterr().out
-    assert "optimization.lr=[0.002]" in printed and "++model.dropout=0.1" in printed
+    assert "optimization.lr=[0.002]" in printed and "model.dropout=0.1" in printed
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,10 @@ def test_each_row_is_tuned_and_its_choice_is_written(tmp_path, started, capsys):
         ),
         ([*TABLE, "--tune", "seed=1,2"], "the command or the table sets common.seed; leave it out"),
         ([*TABLE, "--tune", "max_update=4,5"], "or the table sets optimization.max_update; leave"),
-        ([*TABLE, "--tune", "save_dir=a,b"], "or the table sets checkpoint.save_dir; leave it out"),
+        (
+            [*TABLE, "--tune", "checkpoint.save_dir=a,b"],
+            "or the table sets checkpoint.save_dir; leave it out",
+        ),
         ([*TABLE, "--tune", "lr=1,2", "--dry-run"], "--dry-run has no effect with --tune; leave"),
         ([*TABLE, "--tuned", "no.json"], "--tuned no.json: no such file; --tune writes it"),
         (

@@ -1,4 +1,4 @@
-"""Every recipe trains with diverse-mha train, and fairseq-hydra-train resumes the run."""
+"""Every recipe trains and resumes, and fairseq-hydra-train resumes a run of its own file."""
 
 import shutil
 import subprocess
@@ -8,8 +8,7 @@ import torch
 import yaml
 
 from diverse_mha.common.files import CONFIGS
-from diverse_mha.common.status import read_status
-from diverse_mha.training.compose import compose
+from diverse_mha.recipes.recipe import compose
 from diverse_mha.training.log import read_log
 from tests.corpora.scripts import environment
 from tests.integration.conftest import PLUGIN, ROOT, run
@@ -64,10 +63,10 @@ def own_train(recipe, words, folder):
     return run("diverse_mha.training.train", "--config", file, *words, cwd=folder)
 
 
-def hydra_train(recipe, words, folder, *options):
-    where = ["--config-dir", CONFIGS, "--config-name", recipe]
+def hydra_train(file, words, folder):
+    where = ["--config-dir", file.parent, "--config-name", file.stem, "hydra.run.dir=."]
     plugin = f"common.user_dir={PLUGIN}"
-    return run("fairseq_cli.hydra_train", *options, *where, plugin, *words, cwd=folder)
+    return run("fairseq_cli.hydra_train", *where, plugin, *words, cwd=folder)
 
 
 def updates(run) -> int:
@@ -79,28 +78,22 @@ def updates(run) -> int:
 def test_a_recipe_trains_in_a_new_folder_and_resumes(recipe, data, tmp_path):
     save_dir = tmp_path / "runs" / recipe
     words = [*settings(recipe, data), f"checkpoint.save_dir={save_dir}"]
-    for last, start, resumed in ((2, own_train, False), (4, hydra_train, True)):
-        start(recipe, [*words, f"optimization.max_update={last}"], tmp_path)
+    for last, resumed in ((2, False), (4, True)):
+        own_train(recipe, [*words, f"optimization.max_update={last}"], tmp_path)
         log = (save_dir / "train.log").read_text()
         assert (updates(save_dir), "Loaded checkpoint" in log) == (last, resumed)
 
 
-def test_recipes_are_found_in_the_config_folder():
-    assert len(RECIPES) >= 17
-
-
-def test_each_training_of_a_sweep_has_its_own_folder(data, tmp_path):
-    """Every training writes its best checkpoint, even if an earlier one had a better score."""
-    words = [*settings("demo", data), "optimization.max_update=1"]
-    words += ["method=baseline,coda", "optimization.lr=[0.01],[0.0]"]
-    words += ["checkpoint.save_dir=runs/${hydra:runtime.choices.method}-${hydra:job.num}"]
-    hydra_train("demo", words, tmp_path, "-m")
-    names = {path.name for path in (tmp_path / "runs").iterdir()}
-    assert names == {"baseline-0", "baseline-1", "coda-2", "coda-3"}
-    for name in names:
-        files = {path.name for path in (tmp_path / "runs" / name).iterdir()}
-        expected = {"train.log", "status.json", "checkpoint_best.pt", "checkpoint_last.pt"}
-        assert files == expected and read_status(tmp_path / "runs" / name).finished, name
+@pytest.mark.parametrize("bfloat16", ["0", "1"])
+def test_fairseq_resumes_a_run_from_its_composed_recipe(bfloat16, data, tmp_path, monkeypatch):
+    """The recipe in a run's folder says bf16, so the precision of the run is named."""
+    monkeypatch.setenv("DIVERSE_MHA_BFLOAT16", bfloat16)
+    words = [*settings("multi30k_small", data), "checkpoint.save_dir=run"]
+    own_train("multi30k_small", [*words, "optimization.max_update=2"], tmp_path)
+    assert updates(tmp_path / "run") == 2
+    more = ["optimization.max_update=4", f"common.bf16={'true' if bfloat16 == '1' else 'false'}"]
+    hydra_train(tmp_path / "run/recipe.yaml", more, tmp_path)
+    assert updates(tmp_path / "run") == 4
 
 
 def test_a_copied_recipe_outside_the_clone_trains_in_two_processes(data, tmp_path):

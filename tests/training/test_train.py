@@ -8,10 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import CONFIGS, ROOT
+from diverse_mha.common.files import ROOT
 from diverse_mha.common.processes import Interrupted, stoppable
 from diverse_mha.training import train
 
@@ -33,11 +32,11 @@ def recipe(data, tmp_path):
 
 
 def only_command(*words, gpus=0, port=1):
-    """Return the command of a training in one process, which needs no environment variables."""
+    """Return the command of fairseq-train in one process."""
     job = train.parse([*map(str, words)])
-    ((command, environment),) = train.commands(job, gpus=gpus, port=port)
+    ((settings, environment),) = train.workers_of(job, gpus=gpus, port=port)
     assert environment == {}
-    return command
+    return train._fairseq_train(job, settings)
 
 
 def option(command, name):
@@ -54,13 +53,11 @@ def test_options_of_a_training_without_recipe_are_passed_on_to_fairseq(data):
     assert "--user-dir" not in only_command(data, "--user-dir=other")
 
 
-def test_a_cpu_training_has_one_process_by_default(data, tmp_path):
+def test_a_cpu_training_has_one_process_by_default(data, recipe):
     """By default fairseq counts GPUs, even with --cpu."""
-    recipe = tmp_path / "my.yaml"
-    recipe.write_text("task: {data: a}\n")
-    hydra = (["--config", str(recipe), f"+common.cpu={value}"] for value in ("true", "yes", 1))
-    for words in ([str(data), "--cpu"], *hydra):
-        assert train.parse(words).processes == 1
+    for words in ([str(data), "--cpu"], ["--config", str(recipe)]):
+        ((settings, _),) = train.workers_of(train.parse(words), gpus=4, port=1)
+        assert settings == {"distributed_world_size": 1}
         assert train.parse(["--processes", "3", *words]).processes == 3
 
 
@@ -70,13 +67,18 @@ def test_option_processes_limits_the_gpus_also_in_a_slurm_job(data, recipe):
     assert option(command, "--distributed-world-size") == "2"
     assert "--distributed-rank" not in command
     assert option(command, "--distributed-init-method") == "tcp://127.0.0.1:4711"
-    command = only_command("--processes", 2, "--config", recipe, gpus=4, port=4711)
-    assert "++distributed_training.distributed_init_method=tcp://127.0.0.1:4711" in command
+    job = train.parse(["--processes", "2", "--config", str(recipe)])
+    ((settings, _),) = train.workers_of(job, gpus=4, port=4711)
+    assert settings["distributed_init_method"] == "tcp://127.0.0.1:4711"
 
 
 def test_cpu_processes_each_get_their_rank(data, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    workers = train.commands(train.parse([str(data), "--processes=3"]), gpus=0, port=4711)
+    job = train.parse([str(data), "--processes=3"])
+    workers = [
+        (train._fairseq_train(job, settings), environment)
+        for settings, environment in train.workers_of(job, gpus=0, port=4711)
+    ]
     assert [option(command, "--distributed-rank") for command, _ in workers] == ["0", "1", "2"]
     for command, environment in workers:
         assert option(command, "--distributed-world-size") == "3"
@@ -115,59 +117,9 @@ def test_variables_of_torchrun_and_srun_set_the_distributed_options(data, monkey
     assert train.launched({"SLURM_STEP_NUM_TASKS": "1"}) is None
 
 
-def test_a_recipe_is_passed_to_hydra(data, recipe, tmp_path):
-    job = train.parse(["--config", str(recipe), "--processes", "2", "optimization.max_update=5"])
-    workers = train.commands(job, gpus=0, port=1)
-    command = workers[1][0]
-    assert "diverse_mha.training.recipe" in command
-    assert option(command, "--config-dir") == str(tmp_path)
-    assert option(command, "--config-name") == "my"
-    assert "optimization.max_update=5" in command
-    assert "++distributed_training.distributed_rank=1" in command
-    assert "++distributed_training.ddp_backend=legacy_ddp" in command
-    assert "hydra.job.chdir=False" in command
-    assert f"hydra.searchpath=['file://{train.CONFIGS}']" in command
-    assert any(word.startswith("++common.user_dir=") for word in command)
-    assert job.flag("common", "cpu")
-    assert job.setting("task", "data") == str(data)
-
-
-@pytest.mark.parametrize(
-    ("named", "ours"), [("${hydra:runtime.cwd}/diverse_mha", True), ("/a/plugin/of/my/own", False)]
-)
-def test_a_recipe_outside_the_clone_finds_the_plugin(named, ours, recipe):
-    recipe.write_text(f"common: {{user_dir: '{named}'}}\n")
-    command = only_command("--config", recipe)
-    assert (f"++common.user_dir='{train.USER_DIR}'" in command) == ours
-
-
-@pytest.mark.parametrize(
-    "value", ["runs/größe", "/tmp/x(1)", "x=y", "output,subspace", "x#y", "x+y@z~", "(0.9, 0.98)"]
-)
-def test_a_value_with_special_characters_is_quoted_for_hydra(value, recipe):
-    command = only_command("--config", recipe, f"checkpoint.save_dir={value}")
-    assert f"checkpoint.save_dir='{value}'" in command
-    override = OverridesParser.create().parse_override(f"checkpoint.save_dir='{value}'")
-    assert override.value() == value and not override.is_sweep_override()
-
-
-def test_a_value_that_hydra_cannot_parse_is_refused(recipe):
-    with pytest.raises(UserError, match="task.data=it's: Hydra cannot read the value; put the"):
-        only_command("--config", recipe, "task.data=it's")
-
-
-def test_hydras_own_syntax_is_not_quoted(recipe):
-    values = ["'d/é'", "${a}", "2", "1e-7", "null", "[0.1,0.2]", "{a: 1}", "em_routing_1_2", ""]
-    values += [r"x\(1\)", "/tmp/a b-c_d.e+f@g:h"]
-    words = [f"model.x={value}" for value in values]
-    assert set(words) < set(only_command("--config", recipe, *words))
-    for word in words[2:]:
-        OverridesParser.create().parse_override(word)
-
-
 def test_more_processes_than_gpus_are_refused():
     with pytest.raises(UserError, match="--processes 4: there are 2 GPUs"):
-        train.commands(train.parse(["DATA", "--processes", "4"]), gpus=2, port=1)
+        train.workers_of(train.parse(["DATA", "--processes", "4"]), gpus=2, port=1)
 
 
 def test_a_missing_data_folder_is_reported_before_torch_is_imported(tmp_path):
@@ -249,15 +201,6 @@ def ends(pid: int) -> bool:
     return False
 
 
-def test_a_recipe_is_found_by_its_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert train.parse(["--config", "demo"]).config == train.CONFIGS / "demo.yaml"
-    (tmp_path / "demo").touch()  # not a recipe: Hydra reads only *.yaml
-    assert train.parse(["--config", "demo"]).config == train.CONFIGS / "demo.yaml"
-    (tmp_path / "demo.yaml").write_text("common: {}\n")
-    assert train.parse(["--config", "demo.yaml"]).config == Path("demo.yaml")
-
-
 def test_signals_ignored_by_nohup_stay_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -272,7 +215,7 @@ def test_signals_ignored_by_nohup_stay_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize("asked", [["--dry-run"], ["--cfg", "job"], ["--help"]])
+@pytest.mark.parametrize("asked", [["--dry-run"], ["--help"]])
 def test_a_recipe_is_shown_without_training(asked, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = [
@@ -285,7 +228,7 @@ def test_a_recipe_is_shown_without_training(asked, capsys, tmp_path, monkeypatch
     assert train.main([*arguments, "task.data=nowhere", *asked]) == 0
     shown = capsys.readouterr().out
     assert "hsic_weight: " in shown and "data: nowhere (missing)" in shown
-    assert "run: runs/multi30k_small/baseline (new)" in shown and "2,048 tokens" in shown
+    assert "run: runs/multi30k_small/hsic (new)" in shown and "2,048 tokens" in shown
     assert ("usage: " in shown) == (asked == ["--help"])
     assert list(tmp_path.iterdir()) == []
 
@@ -296,13 +239,6 @@ def test_a_recipe_for_a_gpu_is_shown_without_one(capsys, monkeypatch):
     assert "#   common.fp16=true: needs a GPU" in capsys.readouterr().out
     with pytest.raises(UserError, match="model.dropuot=0.2: model has no dropuot; the nearest"):
         train.main(["--config", "wmt14_en_de", "--dry-run", "model.dropuot=0.2"])
-
-
-def test_a_recipe_copied_elsewhere_has_the_groups_of_configs(capsys, tmp_path):
-    copy = tmp_path / "mine.yaml"
-    copy.write_text((CONFIGS / "demo.yaml").read_text())
-    assert train.main(["--config", str(copy), "method=hsic", "+size=base", "--dry-run"]) == 0
-    assert "hsic_weight: 1.0e-07" in capsys.readouterr().out
 
 
 def test_only_a_recipe_has_a_dry_run():
