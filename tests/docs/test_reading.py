@@ -1,4 +1,4 @@
-"""Pages are short enough to read, and their links work."""
+"""Sentences of pages are not too long, links work, and quoted intervals are in the results."""
 
 import re
 
@@ -6,47 +6,14 @@ import pytest
 
 from tests.docs.blocks import ROOT
 
-#: Maximum words of a page, counted as by ``wc -w``.
-WORDS = {
-    "README.md": 700,
-    "docs/README.md": 380,
-    "docs/results.md": 900,
-    "docs/study.md": 900,
-    "results/plans/heads.md": 300,
-    "results/plans/family.md": 290,
-    "results/plans/similarity.md": 380,
-    "results/plans/drophead.md": 300,
-    "results/plans/dropout.md": 300,
-    "results/plans/output-weight.md": 300,
-    "results/plans/corpus.md": 380,
-    "docs/performance.md": 930,
-    "docs/reliability.md": 900,
-    "docs/data.md": 940,
-    "docs/which-method.md": 600,
-    "CONTRIBUTING.md": 500,
-    "docs/attention.md": 500,
-    "docs/classification.md": 450,
-    "docs/cluster.md": 470,
-    "docs/deploy.md": 650,
-    "docs/design.md": 1000,
-    "docs/equations.md": 2050,
-    "docs/extending.md": 1100,
-    "docs/install.md": 580,
-    "docs/errors.md": 370,
-    "docs/recipes.md": 900,
-    "docs/options.md": 1600,
-    "docs/reproduce.md": 900,
-    "docs/hub.md": 600,
-    "docs/heads.md": 900,
-    "docs/align.md": 900,
-    "docs/arrays.md": 350,
-    "docs/analysis.md": 1450,
-}
-PLANS = [page for page in WORDS if page.startswith("results/plans/")]
-TOTAL = 21_520  # of all pages but plans
-LONGEST = 35  # maximum words of a sentence
-DECIMALS = 2  # maximum decimal numbers in a paragraph, outside tables and code
+LONGEST = 40  # maximum words of a sentence
 FOLDERS = (".", "docs", "results", "results/plans")
+#: Pages for users. The texts in results/ are an archive.
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{p.name}" for p in sorted(ROOT.glob("docs/*.md"))),
+]
 ALL = [page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md"))]
 
 
@@ -74,22 +41,15 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("name", WORDS)
-def test_a_page_is_within_its_budget(name):
-    assert len(text_of(name).split()) <= WORDS[name]
-
-
-def test_the_budgets_of_all_guides_add_up_to_at_most_the_total():
-    assert sum(words for page, words in WORDS.items() if page not in PLANS) <= TOTAL
-
-
-@pytest.mark.parametrize("name", WORDS)
-def test_sentences_are_short_and_paragraphs_have_few_numbers(name):
-    for paragraph in paragraphs(text_of(name)):
-        for sentence in sentences(paragraph):
-            assert len(sentence.split()) <= LONGEST, sentence
-        figures = re.findall(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)", re.sub(r"`[^`]*`", "", paragraph))
-        assert len(figures) <= DECIMALS, paragraph
+@pytest.mark.parametrize("name", PAGES)
+def test_sentences_have_at_most_40_words(name):
+    long = [
+        sentence
+        for paragraph in paragraphs(text_of(name))
+        for sentence in sentences(paragraph)
+        if len(sentence.split()) > LONGEST
+    ]
+    assert not long
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
