@@ -1,5 +1,6 @@
 """Adds diversity terms to fairseq's criterions, and logs their values."""
 
+import logging
 import math
 
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
@@ -11,6 +12,8 @@ from diverse_mha.attention import Wanted
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.typed import with_options
 from diverse_mha.methods.diversity import DiversityTerms, diversity_options
+
+logger = logging.getLogger(__name__)
 
 DiversityConfig = with_options(FairseqDataclass, diversity_options(), "DiversityConfig")
 
@@ -102,6 +105,17 @@ class DiversityMixin:
                 "give --arch transformer_disagree, which has the same parameters"
             )
         self.diversity.check_components(model.heads)
+
+    def begin_training(self, model) -> None:
+        """Check the model, once, before the first update; log if such trainings are known to fail.
+
+        Raises:
+            UserError: as :meth:`check_model`.
+        """
+        self.check_model(model)
+        if self.diversity.wanted:
+            for risk in self.diversity.risks(model.heads, model.post_norm):
+                logger.info("%s", risk)
 
     def forward(self, model, sample, reduce=True):
         """Compute the loss as fairseq's criterion does, then add the terms.

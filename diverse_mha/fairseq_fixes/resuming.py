@@ -336,7 +336,6 @@ def check_and_load(load, cfg, trainer, **passed):
     (:mod:`diverse_mha.models.base`).
     """
     criterion = trainer.get_criterion()
-    ours = hasattr(criterion, "check_model")
     check_metric(trainer.cfg, cfg.best_checkpoint_metric)
     check_readable(trainer.cfg)
     if trainer.is_data_parallel_master and not cfg.no_save and not hold(cfg.save_dir):
@@ -356,8 +355,8 @@ def check_and_load(load, cfg, trainer, **passed):
         getattr(cfg, "continue_once", None),
         suffix=trainer.checkpoint_suffix or "",
     )
-    if ours:
-        criterion.check_model(trainer.get_model())
+    if hasattr(criterion, "begin_training"):
+        criterion.begin_training(trainer.get_model())
     loading = getattr(trainer.get_model(), "loading", None)
     read: dict = {}
     reader = checkpoint_utils.load_checkpoint_to_cpu

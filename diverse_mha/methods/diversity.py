@@ -1,6 +1,6 @@
 """The loss terms in any combination: their options, schedule, sum and values."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import Field, astuple, dataclass, fields
 from typing import NamedTuple
 
@@ -125,6 +125,17 @@ class DiversityTerms:
                         f"{term.option}: heads are compared with each other, and the model's "
                         f"{name} attention has one head; give {cure}, or other components"
                     )
+
+    def risks(self, heads: Mapping[str, int], post_norm: Collection[str]) -> list[str]:
+        """Return what is known to go wrong with such a model if the terms start at once.
+
+        Args:
+            heads: number of heads by component.
+            post_norm: components whose layers are normalised after each block.
+        """
+        if self.schedule.diversity_start:
+            return []
+        return [risk for term in self.terms if (risk := term.risk(heads, post_norm))]
 
     @property
     def options(self) -> str:

@@ -1,7 +1,7 @@
 """Base class and registry of the loss terms."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -166,6 +166,15 @@ class Term(ABC):
             return [self.value(name, states, shared[component]) for states in layers]
 
         return {name: {c: of_layers(name, c) for c in there} for name in self.logged}
+
+    def risk(self, heads: Mapping[str, int], post_norm: Collection[str]) -> str | None:
+        """Return a line for the log if trainings of such models with the term are known to fail.
+
+        Args:
+            heads: number of heads by component.
+            post_norm: components whose layers are normalised after each block.
+        """
+        return None
 
     def share(self, layers: list[Tensor], sample_size: float) -> Tensor:
         """Return a component's part of the mean loss at weight 1: the mean over its layers.

@@ -132,9 +132,18 @@ class DiverseModel(StartsWarm):
     @property
     def heads(self) -> dict[str, int]:
         """Number of heads, including pruned ones, of each component of the model."""
+        return {component: side.attention_heads for component, side in self._sides().items()}
+
+    @property
+    def post_norm(self) -> set[str]:
+        """Components whose layers are normalised after each block."""
+        return {c for c, side in self._sides().items() if not side.normalize_before}
+
+    def _sides(self) -> dict:
+        """Return the options of the encoder or decoder by component of the model."""
         stacks = {component: getattr(self, side, None) for component, side in SIDES.items()}
         return {
-            component: getattr(stack.cfg, SIDES[component]).attention_heads
+            component: getattr(stack.cfg, SIDES[component])
             for component, stack in stacks.items()
             if stack is not None and stack.layers and (component != "cross" or stack.crossing)
         }

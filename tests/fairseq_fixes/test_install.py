@@ -248,7 +248,7 @@ def test_best_score_is_reset_between_trainings(tmp_path):
     checkpoint_utils.load_checkpoint(config, trainer)
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
     assert not hasattr(should_stop_early, "best")
-    trainer.get_criterion().check_model.assert_called_once_with(trainer.get_model())
+    trainer.get_criterion().begin_training.assert_called_once_with(trainer.get_model())
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,10 @@ def test_training_logs_every_term_in_training_and_validation(trained):
             assert value and -2 <= float(value[1]) < 0, (phase, term)
 
 
+def test_a_training_says_once_that_such_trainings_failed(trained):
+    assert (trained / "log").read_text().count("at --disagreement-weight 1 in a post-norm") == 1
+
+
 def test_fairseqs_generate_interactive_and_validate_load_a_checkpoint(trained, data):
     checkpoint = trained / "checkpoint_last.pt"
     done = run(
