@@ -97,7 +97,7 @@ def main() -> None:
     torch.set_num_threads(1)
     drawn = list(batches(args))
     print(describe_machine(torch.device("cpu"), 1), file=sys.stderr)
-    print("| | Marian | BERT |\n|---|---|---|")
+    print("| training with | Marian | BERT |\n|---|---|---|")
     columns = []
     for name in ("Marian", "BERT"):
         steps = {variant: trainee(name, variant, args) for variant in VARIANTS}

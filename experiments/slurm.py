@@ -1,6 +1,6 @@
 """``diverse-mha reproduce --slurm``: submits the missing runs of a table as an array of Slurm jobs.
 
-``submitit`` submits the array, and resubmits jobs that are pre-empted or reach their time limit.
+``submitit`` submits the array, and resubmits jobs that are preempted or reach their time limit.
 """
 
 import os

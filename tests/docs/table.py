@@ -69,7 +69,6 @@ SHORTER = [
         f"optimization.max_update={UPDATES} ++generation.max_len_b=10 --from archives",
     ),
     (r"^fairseq-train", OWN_OPTIONS),
-    (r"^bash scripts/test\.sh$", "--version"),
     (r"^bash scripts/test\.sh .", "--collect-only -q"),
     (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # fewer figures
     (r"^python examples/head_terms\.py", "2"),
