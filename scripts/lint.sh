@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Checks the style of the Python code, and the shell scripts with shellcheck.
+# Checks the style of the Python code, the spelling, and the shell scripts with shellcheck.
 set -euo pipefail
-needs=(ruff)
+needs=(ruff codespell_lib)
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 cd "$root"
 code=0
 "$python" -m ruff check . || code=1
 "$python" -m ruff format --check . || code=1
+# Not tests/, where words are misspelt on purpose.
+"$python" -m codespell_lib -- *.md .ci benchmarks configs data-prep diverse_mha docs examples \
+    experiments results scripts setup.py || code=1
 
 scripts=(.ci/run scripts/*.sh data-prep/*.sh)
 for script in "${scripts[@]}"; do
