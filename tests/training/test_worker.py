@@ -1,0 +1,92 @@
+"""Training in this process: errors name config keys, and a refused training leaves no folder."""
+
+import json
+import traceback
+from pathlib import Path
+
+import pytest
+from torch.multiprocessing import ProcessRaisedException
+
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.options import as_keys
+from diverse_mha.recipes.configuration import configure, keys_of_options
+from diverse_mha.recipes.recipe import read_recipe
+from diverse_mha.training import worker
+from diverse_mha.training.worker import Training, save_job
+
+
+@pytest.fixture
+def training(tmp_path):
+    words = ["task.data=x", "common.cpu=true", f"checkpoint.save_dir={tmp_path}/new/run"]
+    return Training(read_recipe("demo", words), {}, {}, ["a note"])
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "message"),
+    [
+        (UserError("--hsic-samples -1: must be 0"), UserError, "criterion.hsic_samples -1: must"),
+        (ValueError("--hsic-samples -1: of torch"), ProcessRaisedException, "--hsic-samples"),
+    ],
+)
+def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
+    raised, expected, message, training, monkeypatch, tmp_path
+):
+    def spawn(*_):  # fails as torch.multiprocessing.spawn does
+        trace = "".join(traceback.format_exception(raised))
+        raise ProcessRaisedException(f"\n\n-- Process 1 terminated with:\n{trace}", 1, 4711)
+
+    monkeypatch.setattr("fairseq.distributed.utils.call_main", spawn)
+    monkeypatch.setattr("logging.config.dictConfig", lambda config: None)
+    with pytest.raises(expected) as caught:
+        training.run()
+    assert message in str(caught.value)
+    assert [*tmp_path.iterdir()] == ([] if expected is UserError else [tmp_path / "new"])
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        ("give another --save-dir, or", "give another checkpoint.save_dir, or"),
+        ("--lr 0.1, --dropout 0.3", "optimization.lr 0.1, model.dropout 0.3"),
+        ("--source-lang and --seed", "task.source_lang and common.seed"),
+        ("--arch a; --criterion b", "model._name a; criterion._name b"),
+        (
+            "a.pt: is another run; give --restore-file runs/a b/checkpoint_last.pt",
+            "a.pt: is another run; give ++checkpoint.restore_file=runs/a b/checkpoint_last.pt",
+        ),
+        (
+            "--max-tokens 5: not as begun; give --max-tokens 9, or --reset-dataloader",
+            "dataset.max_tokens 5: not as begun; give ++dataset.max_tokens=9, or "
+            "++checkpoint.reset_dataloader=true",
+        ),
+        ("--config x.yaml: --processes 3", "--config x.yaml: --processes 3"),  # no keys
+    ],
+)
+def test_errors_in_a_recipe_mention_config_keys_instead_of_options(option, key):
+    assert as_keys(option, keys_of_options(configure(read_recipe("demo")))) == key
+
+
+def test_several_processes_get_the_recipe_as_it_was_composed_once(tmp_path, monkeypatch):
+    """The file may be edited, and the user's words are not read again."""
+    words = ["common.bf16=true", "common.seed=4", "task.data=x", "checkpoint.save_dir=new"]
+    recipe = read_recipe("multi30k_small", words)
+    save_job(tmp_path / "job.json", recipe, {"optimization.update_freq": [3]}, ["a note"])
+    got = []
+    monkeypatch.setattr(Training, "run", lambda self: got.append(self))
+    settings = {"distributed_rank": 1, "distributed_world_size": 2, "distributed_no_spawn": True}
+    worker.main([str(tmp_path / "job.json"), *(f"{k}={v}" for k, v in settings.items())])
+    (training,) = got
+    assert training.recipe.resolved == recipe.resolved and training.notes == ["a note"]
+    cfg = training.cfg
+    assert (cfg.common.seed, cfg.common.bf16, cfg.optimization.update_freq) == (4, True, [3])
+    assert all(cfg.distributed_training[key] == value for key, value in settings.items())
+    assert training.rank == 1 and training.folder == Path("new")
+    assert json.loads((tmp_path / "job.json").read_text())["given"]["common.bf16"] is True
+
+
+def test_a_run_keeps_its_composed_recipe(training, monkeypatch, tmp_path):
+    monkeypatch.setattr("fairseq.distributed.utils.call_main", lambda *_: None)
+    monkeypatch.setattr("logging.config.dictConfig", lambda config: None)
+    training.run()
+    kept = tmp_path / "new/run/recipe.yaml"
+    assert read_recipe(kept).resolved == training.recipe.resolved
