@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import diverse_mha
 from diverse_mha.common import on_import
-from diverse_mha.common.files import CONFIGS, ROOT
+from diverse_mha.common.files import ROOT
 from diverse_mha.common.processes import computes_in_bfloat16, cores, installed, processor
 
 FIRST, LAST = (3, 11), (3, 13)  # oldest and newest Python that can import fairseq-fixed
@@ -133,18 +133,11 @@ def _fairseq() -> str:
 
 
 def _recipe() -> str:
-    """Merge model, criterion and optimizer of the demo's recipe into fairseq's options."""
-    from fairseq.dataclass.utils import merge_with_parent
-    from fairseq.models import MODEL_DATACLASS_REGISTRY
-    from fairseq.registry import REGISTRIES
-    from omegaconf import OmegaConf
+    """Merge the demo's recipe into fairseq's configuration."""
+    from diverse_mha.recipes.configuration import configure
+    from diverse_mha.recipes.recipe import read_recipe
 
-    diverse_mha.register()
-    recipe = OmegaConf.load(CONFIGS / "demo.yaml")
-    known = {"model": MODEL_DATACLASS_REGISTRY}
-    known |= {name: entry["dataclass_registry"] for name, entry in REGISTRIES.items()}
-    for group in ("model", "criterion", "optimizer"):
-        merge_with_parent(known[group][recipe[group]._name](), recipe[group])
+    configure(read_recipe("demo"))
     return "composes"
 
 

@@ -117,13 +117,11 @@ def test_commands_that_need_a_clone_are_refused_without_one(monkeypatch, tmp_pat
 
 
 def test_doctor_fails_if_recipes_do_not_compose(monkeypatch):
-    from fairseq.dataclass import utils
-
     def fail(*_):
         raise ValueError("str is not a TupleConfig")  # the error with omegaconf 2.4.0
 
     assert doctor._recipe() == "composes"
-    monkeypatch.setattr(utils, "merge_with_parent", fail)
+    monkeypatch.setattr("diverse_mha.recipes.configuration.add_defaults", fail)
     with pytest.raises(ValueError, match="TupleConfig"):
         doctor._recipe()
 

@@ -4,10 +4,8 @@ Each step is a command that a user could type. It is shown, and skipped if its r
 folder says that it has made its outputs from these very inputs.
 """
 
-import math
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,13 +14,15 @@ from functools import partial
 from pathlib import Path
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
-from diverse_mha.common.files import ROOT, USER_DIR, read_json, sha256_of, write_json
+from diverse_mha.common.files import ROOT, USER_DIR
 from diverse_mha.common.processes import import_path
 from diverse_mha.common.status import read_status
 from diverse_mha.corpora.prepared import preparation
 from diverse_mha.recipes.recipe import Recipe, read_recipe
 from diverse_mha.recipes.steps import Pipeline, read_pipeline
 from diverse_mha.training import train
+from diverse_mha.training.score import print_score
+from diverse_mha.training.steps import Record, Step
 from diverse_mha.training.train import Job
 
 USAGE = """\
@@ -57,81 +57,12 @@ _OF_PLACES = re.compile(
     r"distributed_training\.|generation\.|eval_lm\.|scoring\."
 )
 _OF_LENGTH = re.compile(r"optimization\.max_(update|epoch)$|lr_scheduler\.")
-RECORD = "steps.json"  # in a run's folder: the inputs and outputs of finished steps
 #: Kind of model -> evaluation command, and names of its results, the test set's last.
 _EVALUATIONS = {
     "translation": ("evaluate", ["test"]),
     "language_model": ("evaluate-lm", ["valid", "test"]),
     "classifier": ("evaluate-classifier", ["accuracy"]),
 }
-
-
-@dataclass(frozen=True)
-class Step:
-    """A command of an experiment.
-
-    Attributes:
-        name: its name in the record.
-        words: the command as shown.
-        settings: what of it determines the result, beside the files.
-        inputs: returns role -> file whose contents determine the result; called when needed,
-            because earlier steps make the files.
-        outputs: the files that it writes.
-        carry_out: runs it; returns the exit code.
-    """
-
-    name: str
-    words: Sequence[str]
-    settings: Sequence[str] = ()
-    inputs: Callable[[], Mapping[str, Path]] = dict
-    outputs: Sequence[Path] = ()
-    carry_out: Callable[[], int] = lambda: 0
-
-    def show(self) -> None:
-        """Print the command as a user would type it."""
-        print(f"\n$ {shlex.join(self.words)}", flush=True)
-
-
-class Record:
-    """What the steps of a run have read and written, by contents.
-
-    The folder may be moved or named differently: files are known by their role and their hash. A
-    file is read again only if its size, number or times have changed.
-    """
-
-    def __init__(self, folder: Path):
-        self.file = folder / RECORD
-        content = read_json(self.file, "delete it") if self.file.is_file() else {}
-        good = isinstance(content, dict) and all(isinstance(x, dict) for x in content.values())
-        if not good:
-            raise UserError(f"{self.file}: is not a record of this command; delete it")
-        self.steps: dict = content.get("steps", {})
-        self._hashes: dict = content.get("hashes", {})
-
-    def of(self, step: Step) -> dict:
-        """Return what a record of the step would hold now."""
-        return {
-            "settings": list(step.settings),
-            "inputs": {role: self.hash(path) for role, path in sorted(step.inputs().items())},
-            "outputs": {path.name: self.hash(path) for path in step.outputs},
-        }
-
-    def add(self, name: str, content: dict) -> None:
-        """Record what a step has read and written."""
-        self.steps[name] = content
-        write_json(self.file, {"steps": self.steps, "hashes": self._hashes})
-
-    def hash(self, path: Path) -> str | None:
-        """Return the SHA-256 of a file; None if it is missing."""
-        try:
-            found = path.stat()
-        except OSError:
-            return None
-        stamp = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
-        known = self._hashes.get(key := str(path.resolve()))
-        if not (isinstance(known, list) and known[:-1] == stamp):
-            known = self._hashes[key] = [*stamp, sha256_of(path)]
-        return known[-1]
 
 
 @dataclass
@@ -370,7 +301,7 @@ def main(words: Sequence[str]) -> int:
             return code
         elif step.outputs:
             record.add(step.name, record.of(step))
-    _print_score(experiment, later[-1].outputs[0])
+    print_score(experiment.pipeline.score, later[-1].outputs[0])
     return 0
 
 
@@ -390,7 +321,9 @@ def _is_finished(experiment: Experiment, training: Step, record: Record) -> bool
 
     status, kept = read_status(experiment.run), experiment.run / RECIPE_FILE
     known = record.steps.get("train")
-    if status is None or not status.finished or known is None or not kept.is_file():
+    if status is None or not status.finished or not kept.is_file():
+        return False
+    if known is None or not known["outputs"]:  # interrupted before it was recorded
         return False
     changed = read_recipe(kept).differences(experiment.recipe)
     changed = {key: pair for key, pair in changed.items() if not _OF_PLACES.match(key)}
@@ -481,49 +414,6 @@ def _call(words: Sequence[str]) -> int:
     environment = os.environ | import_path() | {"DIVERSE_MHA_PYTHON": sys.executable}
     code = subprocess.run(words, env=environment).returncode
     return code if code >= 0 else 128 - code
-
-
-def _print_score(experiment: Experiment, file: Path) -> None:
-    """Print the score that the recipe names; for BLEU of tokens, sacreBLEU beside it."""
-    cure = f"delete {file.stem}.* there and run again"
-    result, name = read_json(file, cure), experiment.pipeline.score
-    try:
-        of = ""
-        if name == "accuracy":
-            others = [] if _tests_in(result) else result["subsets"]
-            of = f" of {', '.join(others)}, as there is no split test*" if others else ""
-        elif name == "tokenised_bleu" and name not in result:
-            name, of = "sacrebleu", ", as the corpus was not tokenised"
-        elif name.endswith("bleu") and name != "sacrebleu":
-            of = f" (sacreBLEU {_finite(result['sacrebleu']):.2f})"
-        score = _finite(score_of(name, result))
-    except (KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError):
-        raise UserError(f"{file}: has no score {name}; {cure}") from None
-    print(f"\n{'sacreBLEU' if name == 'sacrebleu' else name} {score:.2f}{of}: {file}")
-
-
-def _finite(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(value)
-    return float(value)
-
-
-def score_of(name: str, result: Mapping) -> float:
-    """Return a score of an evaluation's result; accuracy is over all test sets together.
-
-    A corpus without a test set has the accuracy over all splits that were evaluated.
-    """
-    if name != "accuracy":
-        return result[name]
-    subsets = result["subsets"]
-    parts = [subsets[split] for split in _tests_in(result) or subsets]
-    right = sum(part["accuracy"] * part["examples"] for part in parts)
-    return right / sum(part["examples"] for part in parts)
-
-
-def _tests_in(result: Mapping) -> list[str]:
-    """Return the test sets of a classifier's result."""
-    return [split for split in result["subsets"] if split.startswith("test")]
 
 
 if __name__ == "__main__":

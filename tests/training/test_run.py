@@ -9,7 +9,9 @@ import pytest
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS, ROOT
 from diverse_mha.training import run
-from diverse_mha.training.run import Record, main, parse, score_of
+from diverse_mha.training.run import main, parse
+from diverse_mha.training.score import print_score, score_of
+from diverse_mha.training.steps import Record, Step
 from tests.corpora.scripts import environment
 
 
@@ -160,7 +162,7 @@ def test_the_score_of_a_run_is_the_measure_that_its_recipe_names(capsys):
 def test_the_last_line_names_its_score(recipe, result, line, tmp_path, capsys):
     file = tmp_path / "test.json"
     file.write_text(json.dumps(result))
-    run._print_score(experiment(recipe), file)
+    print_score(experiment(recipe).pipeline.score, file)
     assert capsys.readouterr().out.startswith(f"\n{line}")
 
 
@@ -171,7 +173,7 @@ def test_a_result_edited_by_hand_is_refused_in_one_line(text, tmp_path):
     file = tmp_path / "test.json"
     file.write_text(text)
     with pytest.raises(UserError, match=r"; delete test\.\* there and run again"):
-        run._print_score(experiment("demo"), file)
+        print_score("tokenised_bleu", file)
 
 
 def test_a_record_knows_files_by_their_contents(tmp_path):
@@ -184,7 +186,7 @@ def test_a_record_knows_files_by_their_contents(tmp_path):
 
     def step(folder):
         inputs = {"model": folder / "model.pt"}
-        return run.Step("evaluate", ["x"], ["--beam", "5"], lambda: inputs, [folder / "test.json"])
+        return Step("evaluate", ["x"], ["--beam", "5"], lambda: inputs, [folder / "test.json"])
 
     record = Record(folder)
     record.add("evaluate", record.of(step(folder)))
