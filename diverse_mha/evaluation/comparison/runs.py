@@ -4,6 +4,7 @@ import math
 import os
 import re
 import sys
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +48,16 @@ class Scored:
     test: dict[str, object] = field(default_factory=dict)  # settings of test set and scorer
     search: dict[str, object] = field(default_factory=dict)  # settings of the beam search
     content: dict = field(default_factory=dict, compare=False)  # contents of the result file
+
+    @property
+    def evidence(self) -> Hashable:
+        """What a comparison knows of the model; equal for copies under whatever name.
+
+        The statistics of all sentences, or else the perplexity. None for accuracies: models that
+        differ often have the same.
+        """
+        counts = tuple(array.tobytes() for array in self.statistics.values())
+        return counts or self.scores.get("perplexity")
 
 
 def read_run(path: Path) -> Scored:

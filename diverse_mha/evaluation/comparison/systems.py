@@ -1,6 +1,6 @@
 """Comparison of systems with a baseline: means, differences, intervals, p-values, table."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -197,11 +197,15 @@ def _resampled(
     models = np.stack([run.statistics[name] for system in systems for run in system.runs])
     scores = resampled_scores(models, RESAMPLED[name], resamples=RESAMPLES, seed=SEED)
     ends = np.cumsum([len(system.runs) for system in systems])
-    by_system = np.split(scores, ends[:-1], axis=1)
-    return [
-        difference(values[0], values[index], (by_system[0], by_system[index]))
-        for index in range(1, len(systems))
-    ]
+    sides = []
+    for system, own, drawn in zip(
+        systems, values, np.split(scores, ends[:-1], axis=1), strict=True
+    ):
+        # Equal runs are one seed: their spread of 0 is not that of seeds.
+        count = 1 if len({run.evidence for run in system.runs}) == 1 else len(own)
+        sides.append((own[:count], drawn[:, :count]))
+    (baseline, first), *others = sides
+    return [difference(baseline, own, (first, drawn)) for own, drawn in others]
 
 
 BOOTSTRAP = (
@@ -227,8 +231,13 @@ POWER = (
 )
 HOLM = "Holm: p, corrected for the number of p-values in the column."
 ONE_SEED = (
-    "† One side has one seed, so only sentences are resampled. The interval holds for these "
-    "models; other seeds may differ by more."
+    "† One side has one seed, or equal results for all seeds, so only sentences are resampled. The "
+    "interval holds for these models; other seeds may differ by more."
+)
+EQUAL = (
+    "Equal results: {runs}. Trainings with different seeds hardly ever score alike in every "
+    "sentence. If one of these runs is a copy of another, leave it out: it is no further evidence, "
+    "and makes the interval too short and p too small."
 )
 TOO_LOW = (
     "Too low to compare on both sides: {measures}. Hardly a word agrees with the reference. Train "
@@ -297,7 +306,7 @@ def _notes(systems: Sequence[System], measures: Sequence[str]) -> tuple[str, ...
     by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
     others = [name for name in measures if name not in RESAMPLED]
     welch = [name for name in others if not any(test.by_seed for test in first[name])]
-    notes = [BOOTSTRAP] if resampled else []
+    notes = [*_equal_runs(systems), *([BOOTSTRAP] if resampled else [])]
     for text, names in ((BY_SEED, by_seed), (WELCH, welch)):
         notes += [text.format(measures=", ".join(names))] if names else []
     notes += [HOLM] if any(test.p is not None for tests in first.values() for test in tests) else []
@@ -313,6 +322,16 @@ def _notes(systems: Sequence[System], measures: Sequence[str]) -> tuple[str, ...
         [FEW.format(count=counted(counts[0], "sentence"))] if counts and counts[0] < FEWEST else []
     )
     return tuple(notes)
+
+
+def _equal_runs(systems: Sequence[System]) -> Iterator[str]:
+    """Yield a note on each group of runs that have the same evidence."""
+    groups: dict[Hashable, list[str]] = {}
+    for run in (run for system in systems for run in system.runs):
+        groups.setdefault(run.evidence, []).append(run.path)
+    for evidence, paths in groups.items():
+        if evidence is not None and len(paths) > 1:
+            yield EQUAL.format(runs=", ".join(paths))
 
 
 def mean_and_spread(measured: Measured, digits: int = 2) -> str:

@@ -57,6 +57,25 @@ def test_systems_are_tested_over_seeds_and_sentences(texts, capsys):
     assert capsys.readouterr().out == first, "the baseline is the first system or --baseline"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [str, "\ufeff{}".format, lambda text: text.replace("\n", " \r\n")],
+    ids=["equal", "byte-order-mark", "line-ends"],
+)
+def test_copies_of_a_file_count_as_one_seed(texts, capsys, change):
+    """Two copies have no spread, which would be taken for seeds that hardly differ."""
+    Path("copy").write_text(change(Path("base.seed1").read_text()), encoding="utf-8", newline="")
+    arguments = ["compare", "--reference", "ref", "--output", "out.json", "--system", "base=copy"]
+    measures = []
+    for more in (["base.seed1"], []):
+        assert cli.run([*arguments, *more, "--system", *GOOD]) == 0
+        measures.append(json.loads(Path("out.json").read_text())["systems"][1]["measures"])
+        out = capsys.readouterr().out
+        assert "]†" in out and ("Equal results: copy, base.seed1." in out) == bool(more)
+    assert measures[0] == measures[1]
+    assert not measures[0]["BLEU"]["difference"]["over_seeds"]
+
+
 def test_systems_with_very_low_scores_are_not_tested_for_significance(texts, capsys):
     for system, count in (("base", 3), ("good", 20)):
         for seed in (1, 2):

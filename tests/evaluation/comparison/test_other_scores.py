@@ -117,3 +117,35 @@ def test_external_scores_need_equal_line_counts(tmp_path):
         (tmp_path / name).write_text("0.5\n" * lines)
     with pytest.raises(UserError, match=r"b: differs from .*a in scores \(2, not 3\); compare"):
         cli.run(["compare", "--scores", f"x={tmp_path}/a", "--scores", f"y={tmp_path}/b"])
+
+
+@pytest.mark.parametrize("option", ["--scores", "--system"])
+def test_equal_results_are_named_in_every_kind_of_comparison(tmp_path, monkeypatch, capsys, option):
+    monkeypatch.chdir(tmp_path)
+    generator = random.Random(5)
+    for name in ("base1", "base2", "other"):
+        scores = [generator.gauss(0.8, 0.05) for _ in range(40)]
+        text = "".join(f"{score}\n" for score in scores)
+        if option == "--system":
+            text = json.dumps({"perplexity": 2 ** -sum(scores), "subset": "test", "seconds": 1})
+        Path(name).write_text(text)
+    Path("copy").write_text(Path("base1").read_text())
+    for runs, other, named in (
+        (["base1", "base2"], "other", None),
+        (["base1", "base2"], "copy", "base1, copy"),
+        (["base1", "base2", "copy"], "other", "base1, copy"),
+    ):
+        words = [option, f"base={runs[0]}", *runs[1:], option, f"other={other}"]
+        assert cli.run(["compare", *words]) == 0
+        out = capsys.readouterr().out
+        assert f"Equal results: {named}." in out if named else "Equal results" not in out
+
+
+def test_equal_accuracies_are_no_sign_of_a_copy(tmp_path, capsys):
+    words = []
+    for name in ("a", "b"):
+        score = {"examples": 4, "accuracy": 50.0, "majority": 50.0}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"subsets": {"test": score}}))
+        words += ["--system", f"{name}={tmp_path}/{name}.json"]
+    assert cli.run(["compare", *words]) == 0
+    assert "Equal results" not in capsys.readouterr().out

@@ -312,3 +312,14 @@ def test_copied_run_is_refused(folder):
     shutil.copytree(runs(folder, "base")[0], copy)
     with pytest.raises(UserError, match="mine.seed1.ab: is a copy of .*base.seed1.ab; name the"):
         compare(folder, "--baseline", runs(folder, "base")[0], "--system", copy)
+
+
+def test_a_copied_run_that_was_evaluated_again_is_named(folder, capsys):
+    change(folder, "base", checkpoint="runs/base/checkpoint_best.pt", seconds=1.5)
+    first, copy = Path(runs(folder, "base")[0]), folder / "runs/base.seed9.ab"
+    shutil.copytree(first, copy)
+    result = json.loads((copy / "test.json").read_text()) | {"checkpoint": f"{copy}/best.pt"}
+    (copy / "test.json").write_text(json.dumps(result))
+    compare(folder, "--baseline", first, copy, "--system", *runs(folder, "good"))
+    out = capsys.readouterr().out
+    assert f"Equal results: {first}, {copy}." in out and "]†" in out
