@@ -41,6 +41,7 @@ from diverse_mha.evaluation.checkpoints import (
     save_checkpoint,
 )
 from diverse_mha.evaluation.comparison.runs import without_seed
+from diverse_mha.evaluation.equal_weights import equal_weights
 
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures import Plot
@@ -275,12 +276,16 @@ def draw_curve(curve: Curve, ranking: Ranking, checkpoints: list[str], folder: P
     from diverse_mha.analysis.analyze import check_libraries
 
     check_libraries()
+    named = name_checkpoints(checkpoints)
+    for name in dict.fromkeys(name for name, _ in named):
+        for path, other in equal_weights(path for of, path in named if of == name):
+            raise UserError(
+                f"{path}: has the weights of {other}, so it is no further seed of {name}; name one "
+                "of them"
+            )
     curves: Curves = {}
-    for name, path in name_checkpoints(checkpoints):
-        by_path = curves.setdefault(name, {})
-        if path in by_path:
-            raise UserError(f"{path}: is named twice; name it once")
-        by_path[path], unit = _scores(curve, ranking, path, name)
+    for name, path in named:
+        curves.setdefault(name, {})[path], unit = _scores(curve, ranking, path, name)
     lines = [["model", "checkpoint", "share", curve.score]]
     for name, runs in curves.items():
         for path, scores in runs.items():

@@ -20,6 +20,7 @@ from diverse_mha.evaluation.checkpoints import (
     save_checkpoint,
     written_by,
 )
+from diverse_mha.evaluation.equal_weights import note_equal_weights
 
 #: Kind of checkpoint -> form of its name, pattern with its number, setting that saves it.
 _KINDS = {
@@ -84,6 +85,7 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     Floating-point tensors are summed in float64 and cast back. Everything else comes from the last
     checkpoint, without optimizer state.
     """
+    note_equal_weights(paths, "the average")
     sums: dict[str, torch.Tensor] = {}
     first: dict[str, tuple] = {}
     for path in paths:

@@ -25,6 +25,7 @@ from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.progress import Progress, hide_log, with_progress
 from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
+from diverse_mha.evaluation.equal_weights import note_equal_weights
 from diverse_mha.evaluation.run_folder import open_folders
 from diverse_mha.fairseq_fixes.patch import patched
 
@@ -113,6 +114,7 @@ def parse_with_fairseqs(
                     why = f"{why.partition(';')[0]}; the recipe has it: name a checkpoint instead"
                 raise UserError(f"{name}: {why}")
     inputs = Inputs(checkpoint, str(args.data), args.subset, args.cpu, tuple(extra))
+    note_equal_weights(inputs.checkpoints, "the ensemble")
     return args, _sampled(inputs, args.attention_samples)
 
 

@@ -122,10 +122,12 @@ class Translator:
         from omegaconf import OmegaConf
 
         from diverse_mha.evaluation.checkpoints import check_translates, fitting, languages_of
+        from diverse_mha.evaluation.equal_weights import note_equal_weights
 
         paths = checkpoint.split(os.pathsep)
         for path in paths:
             check_translates(path)
+        note_equal_weights(paths, "the ensemble")
         options = self._options
         with fitting(checkpoint, data):
             models, _, task = checkpoint_utils.load_model_ensemble_and_task(

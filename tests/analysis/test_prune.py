@@ -9,6 +9,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 
+from diverse_mha.analysis import pruning
 from diverse_mha.analysis.ablation import gated, run_model, sentence_losses, sites_of
 from diverse_mha.analysis.pruning import Head, _next
 from diverse_mha.cli import run
@@ -82,7 +83,7 @@ def test_keep_one_leaves_a_head_in_every_attention(checkpoint, data, tmp_path, c
 def test_the_curve_has_an_interval_over_seeds(save, data, tmp_path, capsys):
     paths = [
         f"base={save('base-seed1', 'transformer_disagree')}",
-        f"base={save('base-seed2', 'transformer_disagree')}",
+        f"base={save('base-seed10', 'transformer_disagree')}",
         str(save("mine", "transformer_coda")),
     ]
     arguments = [
@@ -97,7 +98,8 @@ def test_the_curve_has_an_interval_over_seeds(save, data, tmp_path, capsys):
     assert run(["prune", *paths, str(data), "--by", "gradient", *arguments]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("Heads pruned by gradient: loss, bits per token on valid\nshare ")
-    assert re.search(r"^0\.5 +\d\.\d+ ± 0\.\d+ +\d\.\d+$", printed, re.M)
+    (spread,) = re.findall(r"^0\.5 +\d\.\d+ ± (0\.\d+) +\d\.\d+$", printed, re.M)
+    assert float(spread) > 0
     with open(tmp_path / "curve.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["share"] for row in rows] == ["0.0", "0.5", "1.0"] * 3
@@ -105,6 +107,18 @@ def test_the_curve_has_an_interval_over_seeds(save, data, tmp_path, capsys):
     assert {f"curve.{end}" for end in ("svg", "png", "pdf")} <= {
         path.name for path in tmp_path.iterdir()
     }
+
+
+@pytest.mark.integration
+def test_a_copied_checkpoint_is_no_further_seed_of_a_curve(checkpoint, data, tmp_path, monkeypatch):
+    copies = [tmp_path / name / "checkpoint_best.pt" for name in ("mine-seed1", "mine-seed2")]
+    for path in copies:
+        path.parent.mkdir()
+        torch.save(torch.load(checkpoint) | {"comment": str(path)}, path)
+    words = [str(data), "--curve", "0,1", "--score-subset", "valid", "--cpu", "--output"]
+    monkeypatch.setattr(pruning, "_scores", lambda *_: pytest.fail("refuse before scoring"))
+    with pytest.raises(UserError, match="seed2.*has the weights of .*seed1.*, so it is no further"):
+        run(["prune", *map(str, copies), *words, str(tmp_path / "curve")])
 
 
 @pytest.mark.integration

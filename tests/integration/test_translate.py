@@ -49,6 +49,19 @@ def test_plain_text_and_binarised_data_give_the_same_translations(prepared):
     assert done.stderr.count("\n") == 1
 
 
+def test_an_ensemble_of_a_model_and_its_copy_is_named(prepared, tmp_path):
+    checkpoint, copy = prepared / "run/checkpoint_last.pt", tmp_path / "best.pt"
+    torch.save(torch.load(checkpoint) | {"comment": "a copy"}, copy)
+    ensemble = [os.pathsep.join(map(str, (checkpoint, copy))), prepared / "bin", "--cpu"]
+    limits = ["--max-len-b", 3, "--beam", 1]
+    for done in (
+        run("diverse_mha.cli", "translate", *ensemble, *limits, input="vo\n"),
+        run("diverse_mha.evaluation.evaluate", *ensemble, *limits, "--output", tmp_path / "x.json"),
+    ):
+        note = f"note: {copy} has the weights of {checkpoint}, which count twice in the ensemble"
+        assert done.stderr.count(note) == 1
+
+
 def searched(printed: str) -> list[tuple[list[str], list[str], float]]:
     """Return sources, translations and scores from fairseq-generate's output, in corpus order."""
     lines = {kind: re.findall(rf"^{kind}-(\d+)\t(.*)$", printed, re.M) for kind in "SHP"}
