@@ -23,8 +23,9 @@ SPEED = (
     "reliable ratios see scripts/benchmark.sh. The paper's speeds were measured on its GPUs."
 )
 MARKS = (
-    "*, **: sacreBLEU differs from the baseline above at p < 0.05, p < 0.01, over sentences and "
-    "seeds; with one seed (†) another seed may differ by more."
+    "*, **: sacreBLEU differs from the baseline above, p < 0.05 or p < 0.01 over sentences and "
+    "seeds, with Holm's correction for the number of rows of the column that are compared with "
+    "this baseline. †: with one seed, p is over sentences alone; another seed may differ by more."
 )
 #: Key of a BLEU signature in a test's result -> kind of that score.
 SIGNATURES = {

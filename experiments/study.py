@@ -55,7 +55,11 @@ def _scored(run: Run, result: Mapping, place: Place) -> Scored:
 
 
 def marked(results: Results, filled: Filled) -> Filled:
-    """Mark BLEU that differs significantly from that of the ``baseline`` row above."""
+    """Mark BLEU that differs significantly from that of the ``baseline`` row above.
+
+    The p-value is that of ``diverse-mha compare``, with Holm's correction over the rows that the
+    column compares with this baseline.
+    """
     rows = {row: list(numbers) for row, numbers in filled}
     for column in range(len(results.table.columns)):
         blocks: list[dict[Row, list[Run]]] = []
@@ -71,9 +75,10 @@ def marked(results: Results, filled: Filled) -> Filled:
                 systems = compared(block, results.found, results.place)
                 by_label = {system.name: system for system in systems}
                 for row in (row for row in block if row.label in by_label):
-                    test = by_label[row.label].measures["BLEU"].difference
-                    if test is not None and test.p is not None and test.p < 0.05:
-                        mark = "*" * (1 + (test.p < 0.01)) + ("" if test.over_seeds else "†")
+                    bleu = by_label[row.label].measures["BLEU"]
+                    if bleu.holm is not None and bleu.holm < 0.05:
+                        stars = "*" * (1 + (bleu.holm < 0.01))
+                        mark = stars + ("" if bleu.difference.over_seeds else "†")
                         rows[row][column] = replace(rows[row][column], mark=f" {mark}")
     return [*rows.items()]
 

@@ -7,6 +7,8 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 from diverse_mha.common.tables import to_text
+from diverse_mha.evaluation.comparison.statistics import Difference
+from diverse_mha.evaluation.comparison.systems import Measured, System
 from experiments import study
 from experiments.numbers import Choices, Number, Results
 from experiments.papers import PAPERS
@@ -159,3 +161,22 @@ def test_bleu_that_differs_significantly_from_the_baseline_is_marked(rows, place
         lay_out(table, [(moved["out"], [Number("bleu", 1.0, (2.0,), mark=" *"), None])], CHOICES)
     )
     assert "2.00 *" in text and "*, **: sacreBLEU differs from the baseline above" in text
+
+
+def test_marks_are_of_the_p_values_that_compare_prints(rows, place, found, monkeypatch):
+    """Of many rows without effect, one in twenty would be marked by its own p-value."""
+    cells = {row.name: replace(row.cells[0], measure="bleu") for row in rows}
+    table = replace(
+        TABLE, columns=("BLEU",), rows=tuple(replace(r, cells=(cells[r.name],)) for r in rows)
+    )
+    holm = {"baseline": (None, None), "out": (0.004, 0.012), "coda": (0.03, 0.06)}
+    systems = [
+        System(row.label, (), {"BLEU": Measured((1.0,), Difference(1.0, p=p, over_seeds=True), of)})
+        for row in rows
+        for p, of in [holm.get(row.name, (0.2, 0.2))]
+    ]
+    monkeypatch.setattr(study, "compared", lambda *_: systems)
+    numbers = [(row, [Number("bleu", None, (1.0,))]) for row in table.rows]
+    results = Results(table, CHOICES, place, found, {}.get)
+    marks = {row.name: n[0].mark for row, n in study.marked(results, numbers)}
+    assert marks == {"baseline": "", "out": " *", "em": "", "coda": ""}
