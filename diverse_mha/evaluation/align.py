@@ -1,6 +1,7 @@
 """``diverse-mha align``: word alignments from heads of the encoder-decoder attention."""
 
 import argparse
+import math
 import re
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from diverse_mha.measures.alignment import (
     symmetrise,
 )
 
-_LINK = re.compile(r"(\d+)(-|p)(\d+)")
+_LINK = re.compile(r"(-1|\d+)(-|p)(-1|\d+)")
 NOTES = (
     "step: a row uses the attention weights of the decoder step that predicts the target word "
     "(same), or of the next step, which reads the target word (next)",
@@ -30,7 +31,8 @@ NOTES = (
     "without --gold, the row with the highest consistency is chosen",
     "agreement: share of target words for which another row chooses the same source word, on "
     "average over the other rows",
-    "AER: alignment error rate, 0 to 1, lower is better (Och and Ney 2003)",
+    "AER: alignment error rate, 0 to 1, lower is better (Och and Ney 2003); recall is that of sure "
+    "links (- if there are none)",
 )
 Score = tuple[float, float, float]  # AER, precision, recall
 DEFAULT = "grow-diag-final-and"
@@ -54,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gold", metavar="FILE",
         help="gold alignments of the split; the head with the lowest error rate (AER) is chosen. "
         "Each line holds the links of a sentence, SOURCE-TARGET, such as 0-0 1-2; a possible link "
-        "is written 1p2",
+        "is written 1p2. Links to the empty word (NULL: -1, or 0 with --gold-from 1) are left out",
     )  # fmt: skip
     head.add_argument(
         "--gold-from",
@@ -140,34 +142,72 @@ class Gold:
         if not path.is_file():
             raise UserError(f"--gold {path}: no such file; give alignments such as 0-0 1-2")
         self.path, self.first = path, first
-        #: Sure and possible links of each sentence, with words numbered from 0.
+        #: Sure and possible links of each sentence, with words numbered from 0, without NULL links.
         self.lines: list[tuple[Links, Links]] = []
+        #: Line number, text and positions of each link to the empty word (NULL).
+        self._null: list[tuple[int, str, tuple[int, int]]] = []
         for number, line in enumerate(read_lines(path), 1):
             sides: dict[str, Links] = {"-": set(), "p": set()}
             for word in line.split():
                 link = _LINK.fullmatch(word)
                 if not link:
                     raise UserError(f"{path}: line {number}: {word!r} is not a link such as 0-0")
-                sides[link[2]].add((int(link[1]) - first, int(link[3]) - first))
+                pair = int(link[1]) - first, int(link[3]) - first
+                if min(pair) < 0:
+                    self._null.append((number, word, pair))
+                else:
+                    sides[link[2]].add(pair)
             self.lines.append((sides["-"], sides["p"]))
 
     def check(self, direction: "Direction") -> None:
-        """Raise an error if the number of lines or a link's position does not fit the split."""
+        """Raise an error if lines, links or their first number do not fit the split."""
         if len(self.lines) != direction.count:
             raise UserError(
                 f"--gold {self.path}: has {counted(len(self.lines), 'line')}, but the split has "
                 f"{counted(direction.count, 'sentence')}; give alignments of this split"
             )
-        for number in direction.sentences:
+        links = {number: set().union(*self.lines[number]) for number in direction.sentences}
+        if not any(links.values()):
+            raise UserError(
+                f"--gold {self.path}: has no link of these sentences; give alignments such as 0-0 "
+                "1-2"
+            )
+        at_end = False  # True if a link leads to the last word of its sentence
+        for number, pairs in links.items():
             sizes = direction.words(number)
-            for link in sorted(set().union(*self.lines[number])):
-                if any(not 0 <= at < size for at, size in zip(link, sizes, strict=True)):
+            for link in sorted(pairs):
+                beyond = max(at - size for at, size in zip(link, sizes, strict=True))
+                at_end |= beyond == -1
+                if beyond >= 0:
                     source, target = (at + self.first for at in link)
+                    cure = "if words count from 1, add --gold-from 1, or "
+                    cure = cure if self.first == beyond == 0 else ""
                     raise UserError(
                         f"{self.path}: line {number + 1}: link {source}-{target} is outside the "
-                        f"sentence of {sizes[0]} source and {sizes[1]} target words; count from "
-                        f"{self.first}, or give --gold-from {1 - self.first}"
+                        f"sentence of {sizes[0]} source and {sizes[1]} target words; {cure}give "
+                        "alignments of these words"
                     )
+        self._note_null(at_end)
+
+    def _note_null(self, at_end: bool) -> None:
+        """Print a note on NULL links; raise an error if they may be links to first words.
+
+        They may if words are said to count from 1, but no link leads to a last word, or a link is
+        0-0.
+        """
+        if not self._null:
+            return
+        doubtful = [null for null in self._null if max(null[2]) < 0 or not at_end]
+        if self.first == 1 and doubtful:
+            number, word, _ = doubtful[0]
+            raise UserError(
+                f"{self.path}: line {number}: {word} would link to NULL, but words seem to count "
+                "from 0; give --gold-from 0, or leave out the NULL links"
+            )
+        number, word, _ = self._null[0]
+        links = f"{counted(len(self._null), 'link')} to the empty word (NULL)"
+        verb = "is" if len(self._null) == 1 else "are"
+        print(f"note: {links}, such as {word} in line {number}, {verb} left out", file=sys.stderr)
 
     def score(self, links: dict[int, Links]) -> Score:
         """Return AER, precision and recall of ``links``, which has sentence numbers as keys."""
@@ -222,7 +262,7 @@ class Direction:
         """Return the candidate in use and its quality."""
         quality = f"consistency {self.consistency[self.row]:.3f}"
         if self.scores is not None:
-            quality = f"AER {self.scores[self.row][0]:.3f}"
+            quality = f"AER {_rate(self.scores[self.row][0])}"
         return f"{self.aligner.candidates[self.row].describe()} ({quality})"
 
     def words(self, number: int) -> tuple[int, int]:
@@ -265,6 +305,10 @@ def join(directions: list[Direction], method: str) -> dict[int, Links]:
     return {number: symmetrise(*(links[number] for links in sides), method) for number in numbers}
 
 
+def _rate(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
 def report(direction: Direction, subset: str) -> Layout:
     """Return a table with one row for each candidate head of a direction."""
     sentences = direction.sentences.values()
@@ -273,7 +317,7 @@ def report(direction: Direction, subset: str) -> Layout:
     for row, (layer, head, shifted) in enumerate(direction.aligner.candidates):
         cells = [f"{direction.consistency[row]:.3f}", f"{agreed[row]:.3f}"]
         if direction.scores is not None:
-            cells += [f"{value:.3f}" for value in direction.scores[row]]
+            cells += map(_rate, direction.scores[row])
         step = "next" if shifted else "same"
         chosen = "chosen" if row == direction.row else ""
         lines.append((str(layer), str(head or "average"), step, *cells, chosen))
@@ -291,7 +335,7 @@ def joined_report(directions: list[Direction], gold: Gold | None, method: str) -
     for name in SYMMETRISATIONS:
         joined = join(directions, name)
         cells = [f"{sum(map(len, joined.values())):,}"]
-        cells += [] if gold is None else [f"{value:.3f}" for value in gold.score(joined)]
+        cells += [] if gold is None else map(_rate, gold.score(joined))
         lines.append((name, *cells, "chosen" if name == method else ""))
     headings = ["method", "links"] + ([] if gold is None else ["AER", "precision", "recall"])
     chosen = " and ".join(str(d.aligner.candidates[d.row]) for d in directions)

@@ -1,5 +1,6 @@
 """Word alignments from attention, and their error rate. Needs only torch."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -68,6 +69,8 @@ def alignment_error(
 ) -> tuple[float, float, float]:
     """Return alignment error rate, precision and recall over sentences (Och and Ney 2003).
 
+    A rate of no links is NaN, such as the recall if all links are possible ones.
+
     With A the links found, S the sure and P the possible links (S is a subset of P)::
 
         AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
@@ -77,8 +80,12 @@ def alignment_error(
     for a, s, p in zip(found, sure, possible, strict=True):
         in_sure, in_possible = in_sure + len(a & s), in_possible + len(a & (s | p))
         all_found, all_sure = all_found + len(a), all_sure + len(s)
-    error = 1 - (in_sure + in_possible) / max(all_found + all_sure, 1)
-    return error, in_possible / max(all_found, 1), in_sure / max(all_sure, 1)
+    error = 1 - _ratio(in_sure + in_possible, all_found + all_sure)
+    return error, _ratio(in_possible, all_found), _ratio(in_sure, all_sure)
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else math.nan
 
 
 def consistency(sources: Tensor, targets: Tensor) -> float:

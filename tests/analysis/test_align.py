@@ -1,6 +1,7 @@
 """``diverse-mha align``: word alignments, their error rate and the choice of a head."""
 
 import json
+import math
 import random
 import re
 from types import SimpleNamespace
@@ -276,6 +277,56 @@ def test_possible_links_of_gold_alignments_are_read(tmp_path):
         Gold(path)
 
 
+def split_of(*sizes):
+    """Return a stub of a split whose sentences have these numbers of source and target words."""
+    return SimpleNamespace(count=len(sizes), sentences=range(len(sizes)), words=sizes.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("first", "text", "null"),
+    [
+        (1, "1-1 0-2 2p3\n4-0 3-2\n", "2 links to the empty word (NULL), such as 0-2 in line 1,"),
+        (1, "1-1 -1-2 2p3\n4--1 3-2\n", "2 links to the empty word (NULL), such as -1-2 in li"),
+        (0, "0-0 -1-1 1p2\n3--1 2-1\n", "2 links to the empty word (NULL), such as -1-1 in li"),
+        (0, "0-0 1p2\n2-1 -1p-1\n", "1 link to the empty word (NULL), such as -1p-1 in line 2,"),
+    ],
+)
+def test_links_to_the_empty_word_are_left_out_and_named(tmp_path, capsys, first, text, null):
+    (tmp_path / "gold").write_text(text)
+    gold = Gold(tmp_path / "gold", first)
+    gold.check(split_of((3, 3), (4, 2)))
+    assert gold.lines == [({(0, 0)}, {(1, 2)}), ({(2, 1)}, set())]
+    assert null in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("first", "text", "message"),
+    [
+        # Without a link to the last word, nothing tells NULL links from links to the first word.
+        (1, "1-1 0-2\n1-0 3-1\n", "line 1: 0-2 would link to NULL, but .* give --gold-from 0"),
+        (1, "1-1 0-2\n0-0 4-1\n", "line 2: 0-0 would link to NULL, but .* give --gold-from 0"),
+        (1, "1-1 2-2\n4-2 6-1\n", "line 2: link 6-1 is outside .* 4 source and 2 target words; gi"),
+        (0, "1-1 3-3\n4-2 3-1\n", "line 1: link 3-3 is outside .*; if words count from 1, add --g"),
+        (0, "0-0 2-2\n3-1 9-9\n", "line 2: link 9-9 is outside .* 2 target words; give alignments"),
+        (0, "\n\n", "has no link of these sentences; give alignments such as"),
+        (1, "0-1\n3-0\n", "has no link of these sentences; give alignments such as"),
+    ],
+)
+def test_gold_alignments_that_fit_no_words_are_refused(tmp_path, first, text, message):
+    (tmp_path / "gold").write_text(text)
+    with pytest.raises(UserError, match=message):
+        Gold(tmp_path / "gold", first).check(split_of((3, 3), (4, 2)))
+
+
+def test_rates_of_no_links_are_undefined():
+    found, possible = [{(0, 0), (1, 2)}], [{(0, 0)}]
+    error, precision, recall = alignment_error(found, [set()], possible)
+    assert (error, precision) == (1 / 2, 1 / 2) and math.isnan(recall)
+    error, precision, recall = alignment_error([set()], possible, [set()])
+    assert (error, recall) == (1, 0) and math.isnan(precision)
+    assert all(map(math.isnan, alignment_error([set()], [set()], possible)))
+
+
 @pytest.mark.integration
 def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
     assert run(["align", str(checkpoint), str(data), "--cpu"]) == 0
@@ -302,6 +353,11 @@ def test_every_target_word_is_aligned(checkpoint, data, tmp_path, capsys):
     gold.write_text(re.sub(r"\d+", lambda found: str(int(found[0]) + 1), out))
     assert run([*arguments, "--gold-from", "1", "--report"]) == 0
     assert capsys.readouterr().out.splitlines() == table
+    gold.write_text(out.replace("-", "p"))
+    assert run([*arguments, "--report"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    (chosen,) = [line.split() for line in table if re.match(r" *\d.* chosen$", line)]
+    assert chosen[-4:-1] == ["0.000", "1.000", "-"], "recall is of sure links, and there are none"
 
 
 @pytest.mark.integration
