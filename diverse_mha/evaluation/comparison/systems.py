@@ -24,6 +24,7 @@ from diverse_mha.evaluation.comparison.statistics import (
 
 RESAMPLES = 10_000  # draws of the bootstrap
 SEED = 12345
+SACREBLEU = "BLEU and chrF: sacreBLEU's, of detokenised text; tokenised BLEU is another score."
 #: A difference is not tested if both mean scores are below these values: too few words match.
 LOWEST = {"BLEU": 1.0, "chrF": 10.0}
 
@@ -317,6 +318,7 @@ def _notes(systems: Sequence[System], measures: Sequence[str]) -> tuple[str, ...
     low = [f"{name} (below {LOWEST[name]:g})" for name in low]
     notes += [TOO_LOW.format(measures=", ".join(low))] if low else []
     notes += [LOWER] if "perplexity" in measures else []
+    notes += [SACREBLEU] if "BLEU" in measures else []
     counts = [len(x) for system in systems for run in system.runs for x in run.statistics.values()]
     notes += (
         [FEW.format(count=counted(counts[0], "sentence"))] if counts and counts[0] < FEWEST else []
