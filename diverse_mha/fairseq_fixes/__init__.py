@@ -21,6 +21,9 @@ fairseq-fixed 0.12.3.1 does without them:
 | | long examples | prints a traceback for one longer than ``--max-tokens``, without its number |
 | | scored blocks | skips long blocks in ``fairseq-eval-lm``, and scores only the others |
 | | diverse beams | fails with an IndexError for ``--diverse-beam-groups`` |
+| ``empty_batches`` | end of an epoch | has too large a gradient there (several processes) |
+| | dummy batch | takes it from validation, where it may be too large for training |
+| | fairseq-validate | fails with a KeyError if processes do not divide the batches |
 | ``command_line`` | unknown options | prints a hundred lines of usage, "unrecognized arguments" |
 | | missing options | prints a traceback without ``--arch``, ``--optimizer`` or batch size |
 | | new save folder | leaves it if the training is refused |

@@ -5,6 +5,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     status,
     moving_average,
     batches,
+    empty_batches,
     log,
     loss_scale,
     resuming,

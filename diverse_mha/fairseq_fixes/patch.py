@@ -25,8 +25,8 @@ def patch(owner: Any, name: str) -> Callable[[Callable], Callable]:
 
 @contextlib.contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Context manager: set ``owner.name`` in its block, even if the attribute did not exist."""
-    original = getattr(owner, name, _MISSING)
+    """Context manager: set ``owner.name`` in its block, even if ``owner`` inherits or lacks it."""
+    original = vars(owner).get(name, _MISSING)  # not what an instance or subclass inherits
     setattr(owner, name, value)
     try:
         yield

@@ -24,7 +24,7 @@ _ADAPTIVE = (
     "--criterion adaptive_loss_with_diversity --adaptive-softmax-cutoff 8,14 "
     "--adaptive-softmax-factor 2"
 ).split()
-_QUIET = (
+QUIET = (
     "--attention-noise 0 --dropout 0 --attention-dropout 0 --activation-dropout 0 --drophead 0 "
     "--optimizer sgd --lr 0.1 --clip-norm 0"
 ).split()
@@ -128,8 +128,8 @@ def _work(rank: int, world: int, store: Path, cases: list, data: Path):
     )
     outcomes = []
     for run, term in cases:
-        several = _Training(run, term, data, rank, world)
-        alone = _Training(run, term, data, 0, 1) if rank == 0 else None
+        several = Training(run, term, data, rank, world)
+        alone = Training(run, term, data, 0, 1) if rank == 0 else None
         for batch in ("uneven", "balanced", "idle"):
             lengths = BATCHES["uneven" if batch == "idle" else batch][:world]
             if batch == "idle":
@@ -144,11 +144,11 @@ def _work(rank: int, world: int, store: Path, cases: list, data: Path):
             outcomes.append(
                 Outcome(
                     run, term, batch,
-                    accumulated=_deviation(ours[0][0], theirs[0][0]),
-                    joined=_deviation(ours[0][0], joined[0]),
+                    accumulated=deviation(ours[0][0], theirs[0][0]),
+                    joined=deviation(ours[0][0], joined[0]),
                     logged=max(
-                        _log_deviation(ours[0][1], theirs[0][1]),
-                        _log_deviation(ours[1], theirs[1]),
+                        log_deviation(ours[0][1], theirs[0][1]),
+                        log_deviation(ours[1], theirs[1]),
                     ),
                 )
             )  # fmt: skip
@@ -159,7 +159,7 @@ def _work(rank: int, world: int, store: Path, cases: list, data: Path):
 @functools.cache
 def _configuration(run: str, data: Path):
     name, more = RUNS[run]
-    words = runs.words(name, data, Path("unused"), *_QUIET, *more)
+    words = runs.words(name, data, Path("unused"), *QUIET, *more)
     if name.startswith("transformer") and "_lm_" not in name:
         words += ["--encoder-layerdrop", "0"]
     args = options.parse_args_and_arch(options.get_training_parser(), words)
@@ -171,7 +171,7 @@ def _configuration(run: str, data: Path):
     return cfg
 
 
-class _Training:
+class Training:
     """fairseq's Trainer with a float64 model and an optimizer that only records gradients."""
 
     def __init__(self, run: str, term: str, data: Path, rank: int, world: int):
@@ -232,7 +232,7 @@ class _Training:
         return aggregator.get_smoothed_values()
 
 
-def _deviation(first: list, second: list) -> float:
+def deviation(first: list, second: list) -> float:
     scale = max(float(x.abs().max()) for x in second)
     pairs = zip(first, second, strict=True)
     return max(float((x - y).abs().max()) for x, y in pairs) / scale
@@ -241,7 +241,7 @@ def _deviation(first: list, second: list) -> float:
 _TIMES = ("wall", "wps", "ups", "wpb", "bsz", "train_wall")  # and values that depend on the workers
 
 
-def _log_deviation(first: dict, second: dict) -> float:
+def log_deviation(first: dict, second: dict) -> float:
     assert first.keys() == second.keys()
     names = [name for name in first if name not in _TIMES]
     assert {"loss"} <= set(names)
