@@ -8,7 +8,6 @@ from typing import TypeVar
 
 EVERY = 30.0  # seconds between lines
 NOTES_EVERY = 0.5  # minimum seconds between changes of a bar's note
-SIZE = {"ncols": 79, "nrows": 24}  # assumed where the terminal reports size 0
 Item = TypeVar("Item")
 
 
@@ -30,17 +29,7 @@ def terminal_bar(**options):
     """Return a tqdm progress bar that is drawn only on a terminal, and removed when it ends."""
     from tqdm import tqdm
 
-    return ensure_visible(tqdm(leave=False, disable=None, **options))
-
-
-def ensure_visible(bar):
-    """Make a tqdm bar visible if the terminal reports size 0; return the bar."""
-    for name, size in SIZE.items():
-        reported = getattr(bar, name, None)  # tqdm stores the terminal's size minus one
-        if reported is not None and reported < 1:
-            setattr(bar, name, size)
-            bar.refresh()
-    return bar
+    return tqdm(leave=False, disable=None, **options)
 
 
 class Progress:

@@ -3,10 +3,8 @@
 import argparse
 import logging
 import os
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -41,8 +39,6 @@ _REFUSED = {
     "--prefix-size": "would score words copied from the reference; use fairseq-generate",
     "--skip-invalid-size-inputs-valid-test": "would skip long sentences; leave it out",
 }
-#: fairseq functions whose errors concern the model and its data, not the options.
-_BUILDING = {"setup_task", "load_model_ensemble", "load_model_ensemble_and_task"}
 
 
 def evaluation_parser(
@@ -226,9 +222,14 @@ def run_fairseq(
     # fairseq adds a handler to the root logger when it is imported.
     logging.getLogger().handlers.clear()
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *inputs.extra])
-    bars = SimpleNamespace(progress_bar=partial(_Progress, sentences=sentences))
+    bars: list[_Progress] = []
+
+    def bar(batches: Any, **_: Any) -> _Progress:
+        bars.append(_Progress(batches, sentences=sentences))
+        return bars[-1]
+
     with (
-        patched(command, "progress_bar", bars),
+        patched(command, "progress_bar", SimpleNamespace(progress_bar=bar)),
         fitting(inputs.checkpoint, inputs.data),
     ):
         try:
@@ -236,8 +237,8 @@ def run_fairseq(
         except (UserError, OSError):
             raise
         except Exception as error:
-            functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
-            if not inputs.extra or functions & _BUILDING:
+            # Until fairseq makes the bar, it builds the model and reads the data.
+            if not inputs.extra or not bars:
                 raise
             raise UserError(
                 f"{name} failed with {' '.join(inputs.extra)} ({type(error).__name__}: {error}); "

@@ -2,24 +2,16 @@
 
 fairseq-fixed 0.12.3.1 drops the last batch of a split if its size is not a multiple of
 ``--required-batch-size-multiple``. In training, this batch has the longest examples; keeping it
-changes the order of the others. In validation, fairseq also fails with a traceback at a sentence
-that is too long for the model, or for ``--max-tokens``. ``fairseq-eval-lm`` skips blocks that are
-too long for the model, and prints the perplexity of the rest, or 1.00 if none is left. fairseq's
-diverse beam search stores scores by row of the batch but looks them up by sentence number, so it
-fails with an IndexError.
+changes the order of the others. fairseq's diverse beam search stores scores by row of the batch but
+looks them up by sentence number, so it fails with an IndexError.
 """
-
-import re
 
 import numpy as np
 from fairseq.data import FairseqDataset
 from fairseq.search import DiverseBeamSearch
 from fairseq.tasks import FairseqTask
-from fairseq.tasks.language_modeling import LanguageModelingTask
-from fairseq.trainer import Trainer
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.fairseq_fixes.patch import patch, patched
+from diverse_mha.fairseq_fixes.patch import patch
 
 
 @patch(FairseqTask, "get_batch_iterator")
@@ -39,100 +31,6 @@ def keep_whole_split(original, self, dataset, **settings):
             self.cfg.rebuild_batches = rebuilt
 
 
-@patch(FairseqTask, "filter_indices_by_size")
-def report_long_example(original, self, indices, dataset, *args, **kwargs):
-    """Raise an error for a validation or test example that is too long for the model."""
-    try:
-        return original(self, indices, dataset, *args, **kwargs)
-    except Exception as error:  # fairseq raises plain Exception
-        match = re.fullmatch(r"Size of sample #(\d+) is invalid .* since (.*), skip .*", str(error))
-        if match is None:
-            raise
-        split = next((name for name, one in self.datasets.items() if one is dataset), "the text")
-        size = " and ".join(f"{n:,}" for n in np.ravel(dataset.size(int(match[1]))))
-        given = self.cfg or self.args  # fairseq's older tasks have args only
-        cure = "shorten it, or leave it out"
-        if isinstance(self, LanguageModelingTask):
-            cure = f"shorten it, or train with --tokens-per-sample {size.replace(',', '')}"
-        raise UserError(
-            f"{getattr(given, 'data', None)}: example {int(match[1]) + 1} of {split} has {size} "
-            f"tokens, more than the model reads ({match[2]}); {cure}"
-        ) from error
-
-
-@patch(FairseqTask, "get_batch_iterator")
-def report_example_longer_than_a_batch(original, self, dataset, max_tokens=None, **settings):
-    """Raise an error for an example that is longer than ``--max-tokens``.
-
-    fairseq leaves such sentences out of training only.
-    """
-    try:
-        return original(self, dataset, max_tokens=max_tokens, **settings)
-    except AssertionError as error:
-        if _TOO_LONG not in str(error):
-            raise
-        options = getattr(self, "options_of_limit", ("--max-tokens",))
-        raise _refused(self, dataset, max_tokens, options) from error
-
-
-_TOO_LONG = "should not exceed max_tokens"  # in fairseq's error
-
-
-def _refused(task, dataset, max_tokens: int, options=("--max-tokens",)) -> UserError:
-    """Return the error that names the longest example, and the options that set the limit."""
-    tokens = _numbers_of_tokens(dataset)
-    longest = int(np.argmax(tokens))
-    split = next((name for name, one in task.datasets.items() if one is dataset), "the text")
-    cure = " or ".join(f"{option} {tokens[longest]}" for option in options)
-    return UserError(
-        f"{options[0]} {max_tokens}: example {longest + 1} of {split} has {tokens[longest]:,} "
-        f"tokens; give {cure}"
-    )
-
-
-def _numbers_of_tokens(dataset: FairseqDataset) -> np.ndarray:
-    """Return the number of tokens of every example, as ``--max-tokens`` counts them."""
-    indices = np.arange(len(dataset))
-    try:
-        return dataset.num_tokens_vec(indices)
-    except NotImplementedError:  # of fairseq's base class; such a dataset counts one by one
-        return np.array([dataset.num_tokens(index) for index in indices])
-
-
-@patch(Trainer, "get_train_iterator")
-def report_long_examples_of_training(original, self, *args, **kwargs):
-    """Raise an error if no example of training, or not every pair, is within ``--max-tokens``.
-
-    Here, because batches that are made anew for every epoch are made after the iterator.
-    """
-    try:
-        return original(self, *args, **kwargs)
-    except Exception as error:  # fairseq raises plain Exception for no example
-        limits = self.cfg.dataset
-        if _TOO_LONG in str(error):
-            dataset = self.task.dataset(limits.train_subset)
-            raise _refused(self.task, dataset, limits.max_tokens) from error
-        if "dataset is empty" not in str(error) or limits.max_tokens is None:
-            raise
-        tokens = _numbers_of_tokens(self.task.dataset(limits.train_subset))
-        if len(tokens) == 0 or tokens.min() <= limits.max_tokens:
-            raise
-        raise UserError(
-            f"--max-tokens {limits.max_tokens}: all examples of {limits.train_subset} are longer; "
-            f"give --max-tokens {tokens.max()}"
-        ) from error
-
-
-@patch(Trainer, "get_valid_iterator")
-def name_limit_of_validation(original, self, *args, **kwargs):
-    """Let the error above name the option that limits validation."""
-    limits, names = self.cfg.dataset, ("--max-tokens", "--max-tokens-valid")
-    if limits.max_tokens_valid != limits.max_tokens:
-        names = names[1:]
-    with patched(self.task, "options_of_limit", names):
-        return original(self, *args, **kwargs)
-
-
 @patch(FairseqDataset, "batch_by_size")
 def keep_last_batch(original, self, indices, *args, **limits):
     """Return fairseq's batches, and the examples that fairseq dropped as a further batch."""
@@ -140,18 +38,6 @@ def keep_last_batch(original, self, indices, *args, **limits):
     batches = list(original(self, indices, *args, **limits)) if len(indices) else []
     rest = indices[sum(map(len, batches)) :]
     return [*batches, rest] if len(rest) else batches
-
-
-@patch(LanguageModelingTask, "eval_lm_dataloader")
-def refuse_long_blocks(original, self, dataset, *args, max_positions=None, **settings):
-    """Raise an error if fairseq-eval-lm would skip blocks longer than the model reads."""
-    length = self.args.tokens_per_sample + settings.get("context_window", 0)
-    if max_positions is not None and dataset.sizes.max(initial=0) > max_positions < length:
-        raise UserError(
-            f"--tokens-per-sample {length}: the model reads {max_positions}, and longer blocks "
-            f"would be left out; give --tokens-per-sample {max_positions}"
-        )
-    return original(self, dataset, *args, max_positions=max_positions, **settings)
 
 
 @patch(DiverseBeamSearch, "step")

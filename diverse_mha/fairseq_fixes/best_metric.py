@@ -10,9 +10,10 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.patch import patch
 
 
-def check_metric(options: Any, metric: str) -> None:
+def check_metric(cfg: Any) -> None:
     """Raise an error for ``--best-checkpoint-metric bleu`` without ``--eval-bleu``."""
-    if metric == "bleu" and getattr(options.task, "eval_bleu", None) is False:
+    metric = cfg.checkpoint.best_checkpoint_metric
+    if metric == "bleu" and getattr(cfg.task, "eval_bleu", None) is False:
         raise UserError("--best-checkpoint-metric bleu: needs --eval-bleu; add it")
 
 

@@ -1,4 +1,7 @@
-"""Applies all patches in this order. Of two patches of a function, the later wraps the earlier."""
+"""Applies all patches in this order. Of two patches of a function, the later wraps the earlier.
+
+Guards come last, so that they check before a mend does anything.
+"""
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     checkpoints,
@@ -9,9 +12,11 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     log,
     loss_scale,
     resuming,
-    command_line,
     numpy_2,
+    plasma,
     speed,
+    guards,
+    long_examples,
 )
 
 checkpoints.install()

@@ -1,25 +1,19 @@
-"""Training log: length and time left, divergence in one line, no spurious warnings.
+"""Training log: length and time left, invalid gradients by name, no spurious warnings.
 
-fairseq-fixed 0.12.3.1 does not log the time left, and triggers warnings of Hydra and torch. Hydra
-prints a shortened traceback even for our one-line errors. On NaN or infinite gradients (in
-float16, at the smallest loss scale), fairseq logs all gradients and runs the batch again with
-hooks, which fail at an encoder's output with torch's ``StopIteration``.
+fairseq-fixed 0.12.3.1 does not log the time left, and triggers warnings of Hydra and torch. On NaN
+or infinite gradients (in float16, at the smallest loss scale), fairseq logs all gradients and runs
+the batch again with hooks, which fail at an encoder's output with torch's ``StopIteration``.
 """
 
 import logging
 import math
-import os
 import time
 import warnings
 
 from fairseq import nan_detector
-from fairseq.logging import progress_bar
-from fairseq.trainer import Trainer
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.progress import counted, ensure_visible
+from diverse_mha.common.progress import counted
 from diverse_mha.fairseq_fixes.patch import patch
-from diverse_mha.fairseq_fixes.status import record_divergence
 
 logger = logging.getLogger(__name__)
 
@@ -113,14 +107,6 @@ for category, where in (
     (UserWarning, {"message": r"Support for mismatched key_padding_mask and attn_mask"}),
 ):
     warnings.filterwarnings("ignore", category=category, **where)
-os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-
-
-@patch(progress_bar.TqdmProgressBar, "__init__")
-def widen_the_bar(init, self, *args, **kwargs):
-    """Draw fairseq's progress bar even on a terminal that reports 0 columns."""
-    init(self, *args, **kwargs)
-    ensure_visible(self.tqdm)
 
 
 SHOWN = 3  # maximum number of parameter names in a message
@@ -143,24 +129,3 @@ def log_names_of_gradients(_, self, *error):
             "NaN or Inf in %s gradients of %s: %s", len(wrong), len(grads), names
         )
     self.close()
-
-
-@patch(Trainer, "train_step")
-def report_divergence(original, self, *args, **kwargs):
-    """Turn fairseq's errors for invalid gradients into one line.
-
-    In float16 (``--fp16``, ``--amp``) fairseq first halves the loss scale down to its minimum.
-    """
-    try:
-        return original(self, *args, **kwargs)
-    except FloatingPointError as error:
-        scaled = "Minimum loss scale reached" in str(error)
-        if not scaled and "gradients are Nan/Inf" not in str(error):
-            raise
-        record_divergence(self)
-        where = " in float16, at the smallest loss scale" if scaled else ""
-        cure = "give --clip-norm, or train with --bf16" if scaled else "or give --clip-norm"
-        raise UserError(
-            f"update {self.get_num_updates() + 1}: the gradients are NaN or infinite{where}; "
-            f"lower the learning rate, warm up longer, {cure}"
-        ) from error

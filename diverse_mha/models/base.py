@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention.core import OpenHeads
 from diverse_mha.common.errors import UserError
-from diverse_mha.fairseq_fixes.resuming import FINETUNE
+from diverse_mha.fairseq_fixes.same_run import FINETUNE
 from diverse_mha.models.components import ATTENTIONS, SIDES
 from diverse_mha.models.config import seam_options
 

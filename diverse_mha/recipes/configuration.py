@@ -26,7 +26,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS, USER_DIR
 from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
-from diverse_mha.fairseq_fixes.command_line import having, task_for
+from diverse_mha.fairseq_fixes.guards import having, task_for
 from diverse_mha.models.config import SHAPE, seam_options
 from diverse_mha.recipes.recipe import BASELINE, METHOD, Recipe, compose, names_in, read
 from diverse_mha.recipes.steps import check_scoring

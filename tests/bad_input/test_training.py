@@ -83,8 +83,6 @@ OPTIONS = [
         "--optimizer fused_adam: does not go with --memory-efficient-bf16", "--optimizer adam, or"),
     Row("memory-efficient-fp16", train("--optimizer sgd --memory-efficient-fp16"),
         "--optimizer sgd: does not go with --memory-efficient-fp16", "or --bf16 alone"),
-    Row("reference", train("--save-dir 'a${b}'"), "--save-dir a${b}: OmegaConf reads ${", "rename"),
-    Row("plasma", train("--use-plasma-view", MODEL_LANGUAGE), "--use-plasma-view", "leave it out"),
     Row("class-groups", train("--accuracy-by age", CLASSIFY), "--accuracy-by age", "leave it out"),
     Row("class-dictionary", train(base=CLASSIFY, data="badpairs"), "badpairs/label/dict.txt",
         "again"),
@@ -170,8 +168,6 @@ RECIPES = [
         "++common.bf16=true ++common.memory_efficient_bf16=true",
         "optimizer._name fused_adam: does not go with common.memory_efficient_bf16",
         "or common.bf16 alone"),
-    Row("plasma-key", RECIPE.format("good") + "common.use_plasma_view=true",
-        "use_plasma_view: needs pyarrow.plasma", "leave it out"),
     Row("interpolation", RECIPE.format("good") + "task.data='${nowhere}'", "'nowhere'",
         "not found"),
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from fairseq import options
 from torch.multiprocessing import ProcessRaisedException
 
-import diverse_mha.fairseq_fixes.command_line  # noqa: F401  patches fairseq's commands
+import diverse_mha.fairseq_fixes.guards  # noqa: F401  patches fairseq's commands
 from diverse_mha import cli
 from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, report_uncaught, run_cli
 

@@ -1,15 +1,10 @@
 """Progress: a bar on a terminal, lines elsewhere."""
 
 import io
-import logging
-import os
-import pty
 import sys
 
 import pytest
-from fairseq.logging import progress_bar
 
-import diverse_mha
 from diverse_mha.common import progress
 
 
@@ -35,27 +30,6 @@ def test_progress_bar_disappears_on_a_terminal(monkeypatch, total):
     ]
     printed = terminal.getvalue()
     assert "drawing" in printed and " figures" in printed and "\n" not in printed
-
-
-BARS = {
-    "ours": lambda items: progress.with_progress(items, "drawing", "figures"),
-    "fairseq's": lambda items: progress_bar.TqdmProgressBar(items, epoch=1, prefix="drawing"),
-}
-
-
-@pytest.mark.parametrize("bar", BARS.values(), ids=BARS)
-def test_bar_is_drawn_on_a_terminal_without_a_size(monkeypatch, bar):
-    diverse_mha.register()
-    monkeypatch.setattr(progress_bar.logger, "level", logging.INFO)
-    reader, writer = pty.openpty()  # a terminal that reports 0 columns and 0 lines
-    with os.fdopen(writer, "w", encoding="utf-8") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        assert list(bar(list("abc"))) == ["a", "b", "c"]
-        terminal.flush()
-        os.set_blocking(reader, False)
-        printed = os.read(reader, 10_000).decode()
-    os.close(reader)
-    assert "drawing" in printed and "0/3" in printed
 
 
 def test_note_of_a_long_item_is_shown(monkeypatch, capsys):

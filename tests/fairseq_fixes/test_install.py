@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils, options
-from fairseq.data import FairseqDataset
+from fairseq.data import FairseqDataset, TokenBlockDataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import TASK_REGISTRY, FairseqTask, LegacyFairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
@@ -26,7 +26,7 @@ from omegaconf import DictConfig
 
 from diverse_mha import tasks  # noqa: F401 (registers)
 from diverse_mha.common.errors import UserError
-from diverse_mha.fairseq_fixes import checkpoints, log, resuming
+from diverse_mha.fairseq_fixes import checkpoints, log, same_run
 from tests.fairseq_fixes.training import training
 
 
@@ -350,12 +350,24 @@ def test_resumed_run_is_compared_with_its_checkpoint(tmp_path, monkeypatch):
 
     trainer.load_checkpoint.side_effect = load
     compared = []
-    monkeypatch.setattr(resuming, "check_same_run", lambda *args: compared.append(args[:3]) or [])
+    monkeypatch.setattr(same_run, "check_same_run", lambda *args: compared.append(args[:3]) or [])
     checkpoint_utils.load_checkpoint(config, trainer)
     assert compared == [(last, saved, trainer.cfg)]
     read[0] = "another.pt"  # read by another program, such as an evaluation
     checkpoint_utils.load_checkpoint(config, trainer)
     assert len(compared) == 1
+
+
+def test_blocks_of_a_model_trained_with_plasma_are_read_without_plasma():
+    sentences = [torch.arange(n) for n in (3, 5, 2)]
+    blocks, same = (
+        TokenBlockDataset(
+            sentences, np.array([3, 5, 2]), 4, pad=0, eos=1, break_mode="none",
+            use_plasma_view=plasma, split_path="valid", plasma_path="nowhere",
+        )
+        for plasma in (True, False)
+    )  # fmt: skip
+    assert [block.tolist() for block in blocks] == [block.tolist() for block in same]
 
 
 def test_validation_parses_its_options_without_a_task(monkeypatch):

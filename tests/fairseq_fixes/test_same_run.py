@@ -7,7 +7,7 @@ import pytest
 from diverse_mha import models  # noqa: F401  registers
 from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.checkpoint_options import check_options
-from diverse_mha.fairseq_fixes.resuming import LAST, changes, check_same_run, say_changes
+from diverse_mha.fairseq_fixes.same_run import LAST, changes, check_same_run, say_changes
 
 TERMS_SAVED = {"hsic_weight": 0.0, "disagreement_weight": "1", "disagreement_on": "encoder,cross"}
 SAVED = {"common": {"seed": 1}, "criterion": TERMS_SAVED, "model": {"drophead": 0.1}}

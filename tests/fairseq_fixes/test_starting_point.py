@@ -8,7 +8,7 @@ from fairseq import checkpoint_utils
 from diverse_mha.attention import AGGREGATION
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import Method, option
-from diverse_mha.fairseq_fixes.resuming import LAST, check_start
+from diverse_mha.fairseq_fixes.same_run import LAST, check_start
 from diverse_mha.methods.term import TERMS
 from tests.criterions.test_terms import criterion
 from tests.fairseq_fixes.training import training

@@ -11,15 +11,14 @@ from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.status import Status, read_status
-from diverse_mha.fairseq_fixes import install, log, status  # noqa: F401
+from diverse_mha.fairseq_fixes import guards, install, status  # noqa: F401
 from tests.fairseq_fixes.training import training
 
 
 @pytest.fixture
 def run(tmp_path):
     """A stand-in for a run's trainer, and its epoch iterator after 2 epochs."""
-    config, trainer = training(tmp_path)
-    trainer.cfg.checkpoint = config
+    _, trainer = training(tmp_path)
     trainer.cfg.optimization.stop_time_hours = 0
     epochs = trainer.get_train_iterator()
     epochs.epoch = 2
@@ -102,11 +101,11 @@ def test_divergence_in_every_precision_is_recorded_and_reported(run, tmp_path, m
     trainer, _ = run
     trainer.get_num_updates.return_value = 5
     with pytest.raises(UserError, match=f"^update 6: the gradients are NaN or infinite.*{line}"):
-        log.report_divergence(mock.Mock(side_effect=FloatingPointError(message)), trainer)
+        guards.report_divergence(mock.Mock(side_effect=FloatingPointError(message)), trainer)
     assert read_status(tmp_path) == Status(5, None, diverged=True)
     other = mock.Mock(side_effect=FloatingPointError("gradients are inconsistent"))
     with pytest.raises(FloatingPointError, match="inconsistent"):
-        log.report_divergence(other, trainer)
+        guards.report_divergence(other, trainer)
 
 
 def test_only_the_first_process_of_a_run_with_checkpoints_writes_a_status(run, tmp_path):

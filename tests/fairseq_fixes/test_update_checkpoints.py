@@ -16,7 +16,7 @@ from tests.fairseq_fixes.training import training
 
 def save(cfg, trainer, epoch, updates, *, ends):
     """Save a checkpoint as a training does after an update."""
-    epochs = mock.MagicMock(epoch=epoch)
+    epochs = mock.MagicMock(epoch=epoch, next_epoch_idx=epoch + 1)
     epochs.end_of_epoch.return_value = ends
     trainer.get_num_updates.return_value = updates
     checkpoint_utils.save_checkpoint(cfg, trainer, epochs, None)

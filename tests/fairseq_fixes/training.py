@@ -22,4 +22,5 @@ def training(folder, **checkpoint):
     epochs = mock.MagicMock(next_epoch_idx=3, iterations_in_epoch=0)
     epochs.__len__.return_value = 50
     trainer.get_train_iterator.return_value = epochs
-    return CheckpointConfig(save_dir=str(folder), **checkpoint), trainer
+    trainer.cfg.checkpoint = CheckpointConfig(save_dir=str(folder), **checkpoint)
+    return trainer.cfg.checkpoint, trainer
