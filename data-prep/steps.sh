@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # Steps that run once. Each step writes one folder of $out, completely or not at all: it works in .NAME.tmp,
 # which is renamed to NAME at the end. The file stamp in the folder records the corpus, the options of all
-# steps up to this one, and the files. A folder with the right stamp is kept. Any other folder is made
-# again, and so are the folders of all later steps. The old folder is deleted when the new folder is
+# steps up to this one, the contents of the earlier folders, and the files with their contents. A folder
+# with the right stamp is kept. Any other folder is made again, and so are the folders of all later steps;
+# a file that was changed is named. The old folder is deleted when the new folder is
 # complete, but never if it contains a file that no step wrote. A finished corpus is replaced by another
 # corpus only with --force.
 
@@ -12,14 +13,19 @@ step() { folders+=("$1") titles+=("$2") works+=("${*:3}"); }
 
 # run_steps: runs the steps that are not done yet, and writes their stamps.
 run_steps() {
-    local i chain="" name start code
+    local i chain="" earlier="" inputs contents name start code sums places=()
     keep_another_corpus
-    for name in "${folders[@]}"; do rm -rf -- "$out/.$name.tmp" "$out/.$name.old"; done
+    for name in "${folders[@]}"; do
+        rm -rf -- "$out/.$name.tmp" "$out/.$name.old"
+        places+=("$name" "$out/$name")
+    done
+    contents=$(contents_of "${places[@]}") || exit 2
     for i in "${!folders[@]}"; do
         name=${folders[i]} title="[$((i + 1))/${#folders[@]}] ${titles[i]}:"
-        chain+="step: $name ${works[i]}"$'\n'
-        if whole "$out/$name" && of_corpus "$out/$name" &&
+        chain+="step: $name ${works[i]}"$'\n' inputs=$(digest sha256 <<<"$earlier")
+        if whole "$name" && of_corpus "$out/$name" && made_from "$out/$name" "$inputs" &&
             [[ "$(grep '^step: ' "$out/$name/stamp")"$'\n' == "$chain" ]]; then
+            earlier+=$(grep '^sha256: ' "$out/$name/stamp") || true
             echo "$title $(sed -n 's/^summary: //p' "$out/$name/stamp") (already done)"
             continue
         fi
@@ -36,8 +42,11 @@ run_steps() {
         [[ ! -t 2 ]] || printf '\r\033[K' >&2
         [[ $code == 0 ]] || failed "$code"
         job=""
-        printf 'corpus: %s\n%ssummary: %s\n' "$(corpus_name)" "$chain" "$(cat -- "$tmp.summary")" >"$tmp.stamp"
+        printf 'corpus: %s\n%ssummary: %s\ninputs: %s\n' "$(corpus_name)" "$chain" "$(cat -- "$tmp.summary")" "$inputs" >"$tmp.stamp"
         sizes "$tmp" | sed 's/^/file: /' >>"$tmp.stamp"
+        sums=$(contents_of "$name" "$tmp") || exit 2
+        [[ -z $sums ]] || sed "s/^$name /sha256: /" <<<"$sums" >>"$tmp.stamp"
+        earlier+=$(grep '^sha256: ' "$tmp.stamp") || true
         mv -- "$tmp.stamp" "$tmp/stamp"
         [[ ! -e $out/$name && ! -L $out/$name ]] || mv -- "$out/$name" "$out/.$name.old"
         mv -- "$tmp" "$out/$name"
@@ -58,8 +67,23 @@ sizes() { # FOLDER: prints its files with their sizes
     (cd -- "$1" && find . -type f ! -name stamp -exec ls -ln {} + | awk '{ print $5, $9 }' | LC_ALL=C sort)
 }
 
-whole() { # FOLDER: succeeds if it has a stamp, and all files that the stamp names
-    [[ -f $1/stamp ]] && ! sed -n 's/^file: //p' "$1/stamp" | grep -vxF -f <(sizes "$1") -q
+contents_of() { # NAME FOLDER ...: prints NAME, checksum and path of the files in each folder
+    run contents "$out/.hashes" "$@"
+}
+
+# whole NAME: succeeds if the step's folder has a stamp, and all files that the stamp names, unchanged. The
+# stamps of older versions have no checksums.
+whole() {
+    local stamp=$out/$1/stamp changed
+    [[ -f $stamp ]] && ! sed -n 's/^file: //p' "$stamp" | grep -vxF -f <(sizes "$out/$1") -q || return
+    changed=$(sed -n 's/^sha256: //p' "$stamp" | grep -vxF -f <(sed -n "s/^$1 //p" <<<"$contents") | head -n 1) || true
+    [[ -n $changed ]] || return 0
+    note "note: $out/$1/${changed#* ./} is not as it was prepared; it is prepared again"
+    return 1
+}
+
+made_from() { # FOLDER CHECKSUM: succeeds if its stamp names these contents of the earlier folders, or (an old stamp) none
+    ! grep '^inputs: ' "$1/stamp" | grep -vxF -q "inputs: $2"
 }
 
 corpus_name() { echo "$corpus${source:+, $source to $target}"; }

@@ -145,6 +145,30 @@ def sha256_of(path: str | os.PathLike) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+class FileHashes:
+    """SHA-256 of files, read again only if a file's size, times or number have changed.
+
+    Attributes:
+        known: key of a file -> its size, times, number and hash; to be kept in a file.
+    """
+
+    def __init__(self, known: dict):
+        self.known = known
+
+    def of(self, path: Path, key: str = "") -> str | None:
+        """Return the SHA-256 of a file; None if it is missing. ``key`` defaults to its path."""
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        stamp = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+        key = key or str(path.resolve())
+        known = self.known.get(key)
+        if not (isinstance(known, list) and known[:-1] == stamp):
+            known = self.known[key] = [*stamp, sha256_of(path)]
+        return known[-1]
+
+
 #: The package's folder, for fairseq's ``--user-dir``, and the parent of that folder. The parent is
 #: the root of the repository in a clone.
 USER_DIR = Path(__file__).resolve().parents[1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import read_json, sha256_of, write_json
+from diverse_mha.common.files import FileHashes, read_json, write_json
 
 RECORD = "steps.json"
 
@@ -51,29 +51,17 @@ class Record:
         if not good:
             raise UserError(f"{self.file}: is not a record of this command; delete it")
         self.steps: dict = content.get("steps", {})
-        self._hashes: dict = content.get("hashes", {})
+        self._hashes = FileHashes(content.get("hashes", {}))
 
     def of(self, step: Step) -> dict:
         """Return what a record of the step would hold now."""
         return {
             "settings": list(step.settings),
-            "inputs": {role: self.hash(path) for role, path in sorted(step.inputs().items())},
-            "outputs": {path.name: self.hash(path) for path in step.outputs},
+            "inputs": {role: self._hashes.of(path) for role, path in sorted(step.inputs().items())},
+            "outputs": {path.name: self._hashes.of(path) for path in step.outputs},
         }
 
     def add(self, name: str, content: dict) -> None:
         """Record what a step has read and written."""
         self.steps[name] = content
-        write_json(self.file, {"steps": self.steps, "hashes": self._hashes})
-
-    def hash(self, path: Path) -> str | None:
-        """Return the SHA-256 of a file; None if it is missing."""
-        try:
-            found = path.stat()
-        except OSError:
-            return None
-        stamp = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
-        known = self._hashes.get(key := str(path.resolve()))
-        if not (isinstance(known, list) and known[:-1] == stamp):
-            known = self._hashes[key] = [*stamp, sha256_of(path)]
-        return known[-1]
+        write_json(self.file, {"steps": self.steps, "hashes": self._hashes.known})

@@ -62,8 +62,9 @@ def unchecked(script: str) -> str:
 
 
 def digest(out: Path) -> str:
-    """Return a short checksum of the output of a preparation, without its stamps."""
-    paths = (path for path in out.rglob("*") if path.is_file() and path.name != "stamp")
+    """Return a short checksum of the output of a preparation, without stamps and hashes."""
+    own = ("stamp", ".hashes")
+    paths = (path for path in out.rglob("*") if path.is_file() and path.name not in own)
     files = sorted((str(path.relative_to(out)), path.read_bytes()) for path in paths)
     lines = (f"{name} {hashlib.sha256(data).hexdigest()}\n" for name, data in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]

@@ -1,5 +1,6 @@
 """Steps of a preparation are atomic and not repeated, and never replace another corpus."""
 
+import os
 import signal
 import subprocess
 import time
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from diverse_mha.common import files
+from diverse_mha.corpora import contents
 from tests.corpora.scripts import ROOT, digest, environment, refused, run
 
 SCRIPT = """#!/usr/bin/env bash
@@ -44,7 +47,7 @@ def script(tmp_path):
 
 
 def step_folders(folder):
-    return sorted(path.name for path in (folder / "out").iterdir())
+    return sorted(path.name for path in (folder / "out").iterdir() if path.name != ".hashes")
 
 
 def test_the_corpus_has_its_name_also_if_the_script_is_started_in_its_own_folder():
@@ -101,6 +104,57 @@ def test_leftovers_of_a_killed_run_are_removed_and_damaged_steps_repeated(script
     assert "(already done)" in script()[0] and step_folders(tmp_path) == ["one", "two"]
     (tmp_path / "out/one/file").write_text("")
     assert "(already done)" not in "".join(script())
+
+
+def test_changed_contents_are_noticed_whatever_size_and_time_they_have(script, tmp_path):
+    script()
+    file = tmp_path / "out/one/file"
+    before, text = file.stat(), file.read_text()
+    file.write_text(text[::-1])
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size
+    printed = script()
+    assert printed[0].startswith("note: out/one/file is not as it was prepared")
+    assert "(already done)" not in "".join(printed) and file.read_text() == text
+    assert "".join(script()).count("(already done)") == 2
+
+
+def test_a_step_is_repeated_if_it_was_made_from_other_contents(script, tmp_path):
+    """As after a run that was killed before it had removed the later folders."""
+    script()
+    (tmp_path / "out/two").rename(tmp_path / "earlier")
+    (tmp_path / "out/one").rename(tmp_path / "gone")
+    path = tmp_path / "data-prep/prepare-two.sh"
+    path.write_text(path.read_text().replace('echo "$1"', 'echo "another version: $1"'))
+    script()
+    assert "another" in (tmp_path / "out/one/file").read_text()
+    for name in ("file", "stamp"):
+        (tmp_path / "out/two" / name).write_text((tmp_path / "earlier" / name).read_text())
+    assert [line.endswith("(already done)") for line in script()] == [1, 0]
+
+
+def test_unchanged_files_are_not_read_again(tmp_path, monkeypatch, capsys):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/a").write_text("text")
+    words = [str(tmp_path / ".hashes"), "raw", str(tmp_path / "raw")]
+    contents.main(words)
+    first = capsys.readouterr().out
+    monkeypatch.setattr(files, "sha256_of", None)
+    contents.main(words)
+    assert capsys.readouterr().out == first
+    (tmp_path / "raw/a").write_text("texts")
+    with pytest.raises(TypeError):
+        contents.main(words)
+
+
+def test_stamps_without_checksums_count_by_size(script, tmp_path):
+    script()
+    for name in ("one", "two"):
+        stamp = tmp_path / f"out/{name}/stamp"
+        kept = [x for x in stamp.read_text().splitlines(True) if x[:6] not in ("sha256", "inputs")]
+        stamp.write_text("".join(kept))
+    (tmp_path / "out/.hashes").unlink()
+    assert "".join(script()).count("(already done)") == 2
 
 
 def test_steps_of_another_corpus_are_not_reused(script, tmp_path):
