@@ -45,7 +45,7 @@ run_steps() {
         printf 'corpus: %s\n%ssummary: %s\ninputs: %s\n' "$(corpus_name)" "$chain" "$(cat -- "$tmp.summary")" "$inputs" >"$tmp.stamp"
         sizes "$tmp" | sed 's/^/file: /' >>"$tmp.stamp"
         sums=$(contents_of "$name" "$tmp") || exit 2
-        [[ -z $sums ]] || sed "s/^$name /sha256: /" <<<"$sums" >>"$tmp.stamp"
+        printf '%s' "${sums:+$sums$'\n'}" | sed "s/^$name /sha256: /" >>"$tmp.stamp"
         earlier+=$(grep '^sha256: ' "$tmp.stamp") || true
         mv -- "$tmp.stamp" "$tmp/stamp"
         [[ ! -e $out/$name && ! -L $out/$name ]] || mv -- "$out/$name" "$out/.$name.old"

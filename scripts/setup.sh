@@ -2,17 +2,18 @@
 # Makes .venv in the repository root and installs the package with everything
 # it needs, in the versions of constraints.txt. Needs Python 3.11 to 3.13 (if
 # none is found, uv, installed into .python, gets Python 3.13) and a C++ compiler.
-# It can be run again at any time; if everything is installed, it prints nothing.
+# It can be run again at any time: it installs what has changed since, and prints
+# nothing if everything is installed.
 set -euo pipefail
 
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     cat <<'EOF'
 usage: bash scripts/setup.sh
 
-Makes .venv in the repository root. After an interrupted set-up, or a change of
-constraints.txt or setup.py, it makes .venv again; if that fails, the earlier one
-is put back. It refuses to replace a .venv that something else made, or that a
-program on this machine is running from.
+Makes .venv in the repository root. After a change of constraints.txt or setup.py
+it installs into .venv what has changed. After an interrupted set-up, or for
+another Python, it makes .venv anew. It refuses to change a .venv that something
+else made, or that a program on this machine is running from.
 
 environment:
   PYTHON                the Python (3.11 to 3.13) to make .venv from
@@ -34,9 +35,9 @@ fi
 root=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 venv=$root/.venv
-begun=$venv/set-up-begun stamp=$venv/set-up-complete
-old=$venv/replaced # the complete environment before, until the new one is complete
-unneeded=$venv/unneeded
+begun=$venv/set-up-begun # marks .venv as made by this script; not empty while packages are being changed
+stamp=$venv/set-up-complete # what the packages were installed for, or only the folder if the last change failed
+built=$venv/fairseq-built   # what fairseq was compiled for
 
 fail() {
     echo "error: $*" >&2
@@ -52,7 +53,18 @@ fingerprint() {
 }
 
 complete() {
-    [[ -f $stamp && -x $venv/bin/python && $(<"$stamp") == "$(fingerprint)" ]]
+    [[ -f $stamp && ! -s $begun && -x $venv/bin/python && $(<"$stamp") == "$(fingerprint)" ]]
+}
+
+# Succeeds if packages can be installed into .venv as it is: it is whole, in its place, and of a fitting Python.
+usable() {
+    [[ -f $stamp && ! -s $begun && $(head -n 1 "$stamp") == "$root" ]] && fits "$venv/bin/python" &&
+        [[ -z ${PYTHON:-} || $("$PYTHON" -V 2>&1) == "$("$venv/bin/python" -V 2>&1)" ]]
+}
+
+compiled_for() {
+    "$venv/bin/python" -V 2>&1
+    grep -iE '^(fairseq|numpy|cython)' constraints.txt || true
 }
 
 # Refuses to empty what others made: an environment of the user's, or the target of a link.
@@ -63,7 +75,7 @@ check_place() {
             "if it has all packages, set DIVERSE_MHA_PYTHON=$venv/bin/python"
 }
 
-# Refuses to replace an environment from which a program runs, such as a training: it imports some
+# Refuses to change an environment from which a program runs, such as a training: it imports some
 # modules later. Such a program was started by its path, or, in an activated environment, as plain
 # python: then (on Linux) it shows by the compiled modules that it has loaded.
 check_unused() {
@@ -74,32 +86,19 @@ check_unused() {
         pgrep -f -- "^$venv/bin/"
         grep -lFs -- " $place/" /proc/[0-9]*/maps
     } 2>/dev/null | grep -o '[0-9]*' | head -n 1) || true
-    [[ -z $user ]] || fail "$venv must be made again for the changed constraints.txt or setup.py," \
+    [[ -z $user ]] || fail "$venv must be changed for the new constraints.txt or setup.py," \
         "but process $user runs from it: wait for its end, or stop it, and run again"
 }
 
-# move_all FROM TO: moves an environment, its stamp last, so that a half-moved one is not complete.
-move_all() {
-    mkdir -p "$2"
-    find "$1" -mindepth 1 -maxdepth 1 ! -name "${begun##*/}" ! -name "${old##*/}" ! -name "${stamp##*/}" \
-        -exec mv {} "$2" \;
-    [[ ! -f $1/${stamp##*/} ]] || mv "$1/${stamp##*/}" "$2"
+# mark TEXT: replaces the contents of the mark at once.
+mark() {
+    printf '%s' "$1" >"$begun.new"
+    mv "$begun.new" "$begun"
 }
 
-# Deletes an unfinished environment.
+# Deletes all of .venv but the mark that it is ours.
 empty() {
-    find "$venv" -mindepth 1 -maxdepth 1 ! -name "${begun##*/}" ! -name "${old##*/}" -exec rm -rf {} +
-}
-
-# Puts the environment before back if the new one is not complete.
-put_back() {
-    local code=$?
-    [[ ! -f $stamp && -d $old ]] || exit "$code"
-    empty
-    move_all "$old" "$venv"
-    rmdir "$old"
-    echo "the earlier $venv is back; DIVERSE_MHA_PYTHON=$venv/bin/python uses it as it is" >&2
-    exit "$code"
+    find "$venv" -mindepth 1 -maxdepth 1 ! -name "${begun##*/}" -exec rm -rf {} +
 }
 
 # On Python 3.14 importing fairseq fails: there Optional[str] is str | None, which fairseq cannot read.
@@ -171,10 +170,13 @@ check_python_parts() {
             "(Debian, Ubuntu: apt install python$version-dev; Fedora: dnf install python$version-devel)"
 }
 
-pip_install() {
-    "$venv/bin/python" -m pip install -qq --no-compile --no-input --disable-pip-version-check \
-        --progress-bar off "$@" ||
-        fail "pip could not install ${*: -1}, for the reason above; correct that and run again"
+pip() {
+    local code=0
+    "$venv/bin/python" -m pip "$1" -qq --no-input --disable-pip-version-check --progress-bar off "${@:2}" || code=$?
+    ((code == 0)) && return
+    ((code > 127)) || mark "" # pip has ended by itself, and left no package half installed
+    ((code > 127)) || [[ ! -f $stamp ]] || usable_still="; until then, DIVERSE_MHA_PYTHON=$venv/bin/python uses $venv as it is"
+    fail "pip could not $1 ${*: -1}, for the reason above; correct that and run again${usable_still:-}"
 }
 
 # Nine tenths of fairseq's compilation is for BASE layers, Levenshtein Transformers and an example.
@@ -212,42 +214,49 @@ fi
 unset VIRTUAL_ENV PYTHONHOME PYTHONPATH PIP_USER PIP_TARGET PIP_PREFIX
 check_place
 check_unused
-find_python
-find_compiler
-check_python_parts
-
-# The Python found may be in the .venv that is about to be replaced: use the one that it is based on.
-python=$("$python" -c 'import sys; print(sys._base_executable)')
+kept=""
+if usable; then kept=yes python=$venv/bin/python; else find_python; fi
+if [[ -z $kept || ! -f $built || $(<"$built") != "$(compiled_for)" ]]; then
+    find_compiler
+    check_python_parts
+fi
 
 trap 'echo "interrupted; run the same command again to go on" >&2; exit 130' INT
 seconds=$SECONDS
-echo "Setting up $venv with $("$python" -V)"
-echo "[1/4] an empty environment (10 s)"
-mkdir -p "$venv"
-: >"$begun" # written first and never deleted, so that an interrupted .venv is recognised as ours
-trap put_back EXIT
-if [[ -f $stamp ]]; then
-    move_all "$venv" "$old"
+if [[ -n $kept ]]; then
+    echo "Installing into $venv what has changed"
+    mark changing
+    echo "$root" >"$stamp" # complete for nothing, until all is installed
 else
+    # The Python found may be in the .venv that is about to be emptied: use the one that it is based on.
+    python=$("$python" -c 'import sys; print(sys._base_executable)')
+    echo "Setting up $venv with $("$python" -V)"
+    echo "[1/4] an empty environment (10 s)"
+    mkdir -p "$venv"
+    [[ -f $begun ]] || : >"$begun" # first and never deleted, so that an interrupted .venv is recognised as ours
+    mark changing
     empty
+    "$python" -m venv "$venv"
+    pip install --no-compile --upgrade pip
 fi
-"$python" -m venv "$venv"
-pip_install --upgrade pip
 
 echo "[2/4] PyTorch and build tools (half a minute, and the download: with CUDA up to 3 GB)"
-pip_install -c constraints.txt torch numpy cython setuptools wheel
+pip install --no-compile -c constraints.txt torch numpy cython setuptools wheel
 
-# Not in pip's cache, from which other environments would get a fairseq without those parts.
-echo "[3/4] fairseq, compiled from source (half a minute)"
-write_build_tools "$venv/build"
-PYTHONPATH=$venv/build "$venv/bin/python" -m pip wheel -qq --no-input --disable-pip-version-check \
-    --progress-bar off --no-cache-dir --no-deps --no-build-isolation -w "$venv/build" \
-    "$(grep '^fairseq' constraints.txt)" ||
-    fail "pip could not build fairseq, for the reason above; correct that and run again"
+if [[ ! -f $built || $(<"$built") != "$(compiled_for)" ]]; then
+    # Not in pip's cache, from which other environments would get a fairseq without those parts.
+    echo "[3/4] fairseq, compiled from source (half a minute)"
+    rm -rf "$venv/build"
+    write_build_tools "$venv/build"
+    PYTHONPATH=$venv/build pip wheel --no-cache-dir --no-deps --no-build-isolation -w "$venv/build" \
+        "$(grep '^fairseq' constraints.txt)"
+    pip install --no-compile --force-reinstall --no-deps "$venv"/build/fairseq*.whl
+    rm -rf "$venv/build"
+    compiled_for >"$built"
+fi
 
 echo "[4/4] this package, its analysis and test tools (half a minute)"
-pip_install -c constraints.txt --no-build-isolation "$venv"/build/fairseq*.whl -e '.[analysis,dev]'
-rm -rf "$venv/build"
+pip install --no-compile -c constraints.txt --no-build-isolation -e '.[analysis,dev]'
 # fairseq requires torchaudio, which text does not need. It is built for CUDA only: with a torch
 # without CUDA it cannot be imported, and packages that try to use it fail.
 "$venv/bin/python" -c 'import torchaudio' >/dev/null 2>&1 ||
@@ -260,7 +269,5 @@ rarely='/site-packages/(.*/tests|transformers/models)/'
 
 fingerprint >"$stamp.new"
 mv "$stamp.new" "$stamp"
-# Renamed first: of a deletion that is interrupted, nothing may be put back later.
-[[ ! -d $old ]] || mv "$old" "$unneeded"
-rm -rf "$unneeded"
+mark ""
 echo "Set up in $((SECONDS - seconds)) s. Next: bash scripts/quickstart.sh"
