@@ -36,6 +36,7 @@ if [[ $tokeniser == none ]]; then
     subwords=sentencepiece
 fi
 : "${subwords:=bpe}"
+learn="learn-escaped" # the papers' corpora keep their bytes
 texts_given=()
 for name in {train,valid,test}."$source" {train,valid,test}."$target"; do
     own_text "$name"

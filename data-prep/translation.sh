@@ -9,6 +9,7 @@
 
 source="" target=""
 moses=() # language codes for the tokenisers, if they differ from the languages
+learn=learn # command of the module subwords; learn-escaped: pieces restore any text
 
 # collect [--lines=N] SPLIT MARKUP FILE...: writes the sentences of the files, which are source and target
 # in turn, to a split.
@@ -75,11 +76,11 @@ pieces() { # --merges=N [--apart]
     local models summary other asked
     if (($# == 1)); then
         models=("$tmp/sentencepiece.model" "$tmp/sentencepiece.model")
-        summary=$(run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source" "$out/clean/train.$target") || exit 2
+        summary=$(run subwords "$learn" "${1#*=}" "${models[0]}" "$out/clean/train.$source" "$out/clean/train.$target") || exit 2
     else
         models=("$tmp/sentencepiece.model.$source" "$tmp/sentencepiece.model.$target")
-        summary=$(run subwords learn "${1#*=}" "${models[0]}" "$out/clean/train.$source") || exit 2
-        other=$(run subwords learn "${1#*=}" "${models[1]}" "$out/clean/train.$target") || exit 2
+        summary=$(run subwords "$learn" "${1#*=}" "${models[0]}" "$out/clean/train.$source") || exit 2
+        other=$(run subwords "$learn" "${1#*=}" "${models[1]}" "$out/clean/train.$target") || exit 2
         [[ $other == "$summary" ]] || summary+=" and $other"
     fi
     [[ $summary == "$(thousands "${1#*=}")" ]] || asked=" ($(thousands "${1#*=}") requested, but no further pair occurs twice)"
@@ -91,7 +92,10 @@ segment() { # SUMMARY MODEL MODEL: segments train of clean/, and valid and test 
     for side in "$source" "$target"; do
         i=$((i + 1))
         command=("$python" -m subword_nmt.apply_bpe --codes "${*:i+1:1}")
-        [[ ${2##*/} == codes* ]] || command=("$python" -m diverse_mha.corpora.subwords apply "${*:i+1:1}")
+        if [[ ${2##*/} != codes* ]]; then
+            command=("$python" -m diverse_mha.corpora.subwords apply "${*:i+1:1}")
+            run subwords blanks "${*:i+1:1}" "$out/clean/train.$side" "$out/tok/valid.$side" "$out/tok/test.$side"
+        fi
         in_parts "${command[@]}" -- "$out/clean/train.$side" "$out/tok/valid.$side" "$out/tok/test.$side"
         run subwords vocabulary <"$tmp/train.$side" >"$tmp/vocab.$side"
         for file in "valid.$side" "test.$side"; do

@@ -1,11 +1,14 @@
 """Subword segmentation with subword-nmt or sentencepiece.
 
-``python -m diverse_mha.corpora.subwords learn|dictionary|unknown|apply|vocabulary ...``
+``python -m diverse_mha.corpora.subwords COMMAND ...``: learn, learn-escaped, dictionary, blanks,
+unknown, apply or vocabulary.
 """
 
+import contextlib
 import io
 import re
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,19 +20,59 @@ from diverse_mha.corpora.text import filter_cli, read_lines
 # Kind of subwords -> value of fairseq-generate's --post-process.
 POST_PROCESS = {"bpe": "subword_nmt", "sentencepiece": "sentencepiece"}
 MODEL_FILE = {"bpe": "codes", "sentencepiece": "sentencepiece.model"}
+BLANK = "\u2581"  # sentencepiece's mark of a blank
+# Characters that sentencepiece reserves -> noncharacters of Unicode, which replace them in pieces.
+# sentencepiece does not learn from lines with U+2585.
+ESCAPES = {BLANK: "\ufdd0", "\u2585": "\ufdd1"}
+# Other names for special pieces. sentencepiece does not learn from a literal "<s>" in a text, so
+# "<" and ">" could be unknown.
+_SPECIAL = {"unk_piece": "\ufdd2", "bos_piece": "\ufdd3", "eos_piece": "\ufdd4"}
+_ESCAPED = str.maketrans(ESCAPES)
+_RESTORED = str.maketrans({escape: character for character, escape in ESCAPES.items()})
 
 
-def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> int:
+def restore(text: str) -> str:
+    """Return joined pieces with the characters that :func:`learn_pieces` escaped."""
+    return text.translate(_RESTORED)
+
+
+@contextlib.contextmanager
+def _escape_rules() -> Iterator[dict[str, str]]:
+    """Context manager: yield options of sentencepiece's trainer, with which pieces keep any text.
+
+    The model records the path of the file with the rules, so this is a bare name in the current
+    folder, and equal texts give equal models.
+    """
+    rules = "".join(f"{ord(a):X}\t{ord(b):X}\n" for a, b in ESCAPES.items())
+    with tempfile.TemporaryDirectory(prefix="subwords-") as folder, contextlib.chdir(folder):
+        Path("escapes.tsv").write_text(rules, encoding="ascii")
+        yield _SPECIAL | {"normalization_rule_tsv": "escapes.tsv"}
+
+
+def learn_pieces(train: Sequence[Path], model: Path, pieces: int, *, escape: bool = False) -> int:
     """Train a sentencepiece BPE model; return its vocabulary size.
 
     The size is below ``pieces`` if the text has no further pair to merge.
+
+    Args:
+        train: texts to learn from.
+        model: file to write.
+        pieces: vocabulary size.
+        escape: make the model escape the characters that sentencepiece reserves, so that
+            :func:`join_subwords` returns any text unchanged. Otherwise the model reads U+2581 as a
+            blank, as in the papers' corpora.
     """
     import sentencepiece
 
-    def learn(**more: bool) -> bytes:
+    train = [path.absolute() for path in train]
+    escaped = _ESCAPED if escape else {}
+
+    def learn(**more: bool | str) -> bytes:
         data = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(line for path in train for line in read_lines(path)),
+            sentence_iterator=(
+                line.translate(escaped) for path in train for line in read_lines(path)
+            ),
             model_writer=data,
             vocab_size=pieces,
             model_type="bpe",
@@ -42,12 +85,13 @@ def learn_pieces(train: Sequence[Path], model: Path, pieces: int) -> int:
         return data.getvalue()
 
     try:
-        try:
-            learned = learn()
-        except RuntimeError as error:
-            if "too high" not in str(error):
-                raise
-            learned = learn(hard_vocab_limit=False)
+        with _escape_rules() if escape else contextlib.nullcontext({}) as rules:
+            try:
+                learned = learn(**rules)
+            except RuntimeError as error:
+                if "too high" not in str(error):
+                    raise
+                learned = learn(hard_vocab_limit=False, **rules)
     except RuntimeError as error:
         reason = str(error).replace("\n", " ").rpartition("] ")[2]
         if least := re.search(r"required_chars\. \d+ vs (\d+)", reason):
@@ -62,6 +106,29 @@ def _processor(model: Path):
     import sentencepiece
 
     return sentencepiece.SentencePieceProcessor(model_proto=model.read_bytes())
+
+
+def reads_blanks(method: str, model: Path) -> bool:
+    """Return True if a subword model reads U+2581 in a text as a blank."""
+    if method != "sentencepiece":
+        return False
+    return ESCAPES[BLANK] not in "".join(_processor(model).encode(BLANK, out_type=str))
+
+
+def report_blanks(model: Path, texts: Sequence[Path]) -> None:
+    """Print a warning for each text with U+2581, if a sentencepiece model reads it as a blank."""
+    if not reads_blanks("sentencepiece", model):
+        return
+    for path in texts:
+        found = [number for number, line in enumerate(read_lines(path), 1) if BLANK in line]
+        if found:
+            print(f"warning: {path.name}: {blanks_found(found)}", file=sys.stderr)
+
+
+def blanks_found(lines: Sequence[int]) -> str:
+    """Describe lines with U+2581, given their numbers."""
+    which = f"line {lines[0]:,}" + (f" and {len(lines) - 1:,} more" if len(lines) > 1 else "")
+    return f"{which}: the subword model reads {BLANK} (U+2581) as a blank; write another character"
 
 
 def dictionary(model: Path, vocabularies: Sequence[Path]) -> Iterator[str]:
@@ -126,7 +193,7 @@ def join_subwords(subwords: Sequence[str], kind: str | None) -> str:
     """
     text = " ".join(subwords)
     if kind == "sentencepiece":
-        return text.replace(" ", "").replace("\u2581", " ").strip()
+        return restore(text.replace(" ", "").replace(BLANK, " ").strip())
     return (text + " ").replace("@@ ", "").rstrip() if kind == "subword_nmt" else text
 
 
@@ -140,10 +207,13 @@ def vocabulary(lines: Iterable[str]) -> Iterator[str]:
 def main() -> None:
     """Train a model on files, segment standard input, or write dictionaries and counts."""
     match sys.argv[1:]:
-        case ["learn", pieces, model, *files]:
-            print(f"{learn_pieces([*map(Path, files)], Path(model), int(pieces)):,}")
+        case ["learn" | "learn-escaped" as what, pieces, model, *files]:
+            texts, escape = [*map(Path, files)], what == "learn-escaped"
+            print(f"{learn_pieces(texts, Path(model), int(pieces), escape=escape):,}")
         case ["dictionary", model, *files]:
             print(*dictionary(Path(model), [*map(Path, files)]), sep="\n")
+        case ["blanks", model, *files]:
+            report_blanks(Path(model), [*map(Path, files)])
         case ["unknown", folder, *files]:
             print(unknown_tokens(Path(folder), [*map(Path, files)]))
         case ["apply", model]:
@@ -151,7 +221,7 @@ def main() -> None:
         case ["vocabulary"]:
             print(*vocabulary(sys.stdin), sep="\n")
         case words:
-            raise UserError(f"{words}: give learn, dictionary, unknown, apply or vocabulary")
+            raise UserError(f"{words}: give a command and its files, as in apply MODEL")
 
 
 if __name__ == "__main__":

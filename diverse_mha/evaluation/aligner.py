@@ -11,6 +11,7 @@ from torch import Tensor
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import preparation, subwords_of
+from diverse_mha.corpora.subwords import restore
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.evaluation.checkpoints import (
     Loaded,
@@ -196,7 +197,8 @@ class Aligner:
                 known &= sure or not kind
                 positions.append(at)
                 places.append(word_places(symbols, kind))
-                words.append(merge_subwords(symbols, places[-1], kind))
+                merged = merge_subwords(symbols, places[-1], kind)
+                words.append([*map(restore, merged)])
             choices = torch.zeros(len(self.candidates), 0, dtype=torch.long)
             if all(words):
                 here = weights[row][:, :, positions[0].start : positions[0].stop]

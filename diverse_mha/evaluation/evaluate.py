@@ -25,7 +25,7 @@ from diverse_mha.common.options import flag
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import Progress
 from diverse_mha.corpora.prepared import preparation, subwords_of
-from diverse_mha.corpora.subwords import join_subwords
+from diverse_mha.corpora.subwords import join_subwords, restore
 from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
 from diverse_mha.evaluation.bleu import TRANSLATIONS, Decoding, check_scorer, report
 from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
@@ -144,7 +144,7 @@ def read_hypotheses(generated: Path, count: int) -> list[str]:
         match = _HYPOTHESIS.fullmatch(line)
         if match:
             # With --nbest a sentence has several lines, the best first.
-            hypotheses.setdefault(int(match.group(1)), match.group(2))
+            hypotheses.setdefault(int(match.group(1)), restore(match.group(2)))
     check_count(len(hypotheses), "translations", count)
     return [hypotheses[number] for number in range(count)]
 

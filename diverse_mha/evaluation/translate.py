@@ -16,7 +16,7 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import counted, hide_log, terminal_bar
 from diverse_mha.common.ranges import between
 from diverse_mha.corpora.prepared import preparation, read_side
-from diverse_mha.corpora.subwords import join_subwords
+from diverse_mha.corpora.subwords import BLANK, blanks_found, join_subwords, reads_blanks
 from diverse_mha.evaluation.engine import Search, open_engine
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ class Translator:
         self.sides = source, target = tuple(read_side(data, language) for language in languages)
         self._encode, self._plain = source.encode(), target.detokenise()
         self._post_process = target.made.post_process
+        self._reads_blanks = reads_blanks(source.made.method, source.model)
+        self.blanks: list[int] = []  # numbers of the lines whose U+2581 the model reads as a blank
 
     def _open_fairseq(self, checkpoint: str, data: str | Path):
         """Load the model or ensemble into fairseq; return its hub interface and languages."""
@@ -154,6 +156,8 @@ class Translator:
 
     def _portion(self, lines: Sequence[str], start: int) -> list[Translation]:
         encoded = [self._encode(line) for line in lines]
+        if self._reads_blanks:
+            self.blanks += [start + n for n, line in enumerate(lines, 1) if BLANK in line]
         filled = [index for index, words in enumerate(encoded) if words.strip()]
         batch = self._options.max_tokens
         for index in filled:
@@ -186,7 +190,8 @@ class Translator:
         hypotheses = self._hub.generate(sources, beam=self._options.beam)
         for source, best in zip(sources, hypotheses, strict=True):
             words = best[0]["tokens"].int().cpu()
-            yield self._hub.tgt_dict.string(words, self._post_process), (source, words)
+            subwords = self._hub.tgt_dict.string(words).split(" ")
+            yield join_subwords(subwords, self._post_process), (source, words)
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:
@@ -240,6 +245,8 @@ def run(args: argparse.Namespace) -> int:
             print(line.text + columns(line), flush=count % args.buffer == 0)
             bar.update()
     seconds = time.monotonic() - start
+    if translator.blanks:
+        print(f"note: {blanks_found(translator.blanks)}", file=sys.stderr)
     print(
         f"{counted(count, 'line')} in {seconds:.1f} s ({count / seconds:.0f} a second)",
         file=sys.stderr,

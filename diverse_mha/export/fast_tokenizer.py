@@ -8,6 +8,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.corpora import subwords
 from diverse_mha.corpora.prepared import Side
 
 
@@ -80,10 +81,11 @@ def _merges(model: Path, vocabulary: dict[str, int]) -> list[tuple[str, str]]:
     from sentencepiece import SentencePieceProcessor
 
     pieces = SentencePieceProcessor(model_file=str(model))
-    scores = {pieces.id_to_piece(n): pieces.get_score(n) for n in range(len(pieces))}
+    text = (n for n in range(len(pieces)) if not (pieces.is_control(n) or pieces.is_unknown(n)))
+    scores = {pieces.id_to_piece(n): pieces.get_score(n) for n in text}
     merges = []
     for piece in sorted(scores, key=scores.get, reverse=True):
-        if piece not in vocabulary and not (piece.startswith("<") and piece.endswith(">")):
+        if piece not in vocabulary:
             raise UserError(f"the dictionary lacks piece {piece} of sentencepiece's model")
         parts = [(piece[:at], piece[at:]) for at in range(1, len(piece))]
         merges += [pair for pair in parts if scores.keys() >= set(pair)]
@@ -105,9 +107,12 @@ def _write_sentencepiece(folder: Path, side: Side, words: Dictionary) -> None:
         normalizers.Strip(),
     ]
     steps += [normalizers.Lowercase()] if side.made.tokeniser["lowercase"] else []
+    if not subwords.reads_blanks(side.made.method, side.model):
+        steps += [normalizers.Replace(*pair) for pair in subwords.ESCAPES.items()]
     made.normalizer = normalizers.Sequence(steps)
     made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.decoder = decoders.Metaspace()
+    restored = [decoders.Replace(escape, text) for text, escape in subwords.ESCAPES.items()]
+    made.decoder = decoders.Sequence([decoders.Metaspace(), *restored])
     end = words.eos_word
     made.post_processor = TemplateProcessing(
         single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, words.eos())]

@@ -12,6 +12,8 @@ import unicodedata
 from pathlib import Path
 
 HERE = Path(__file__).parent
+# Noncharacters with which sentencepiece models of data-prep replace reserved characters.
+ESCAPES = {0xFDD0: "\u2581", 0xFDD1: "\u2585"}
 
 
 def encoder(made: dict):
@@ -62,7 +64,7 @@ def decoder(made: dict):
         if made["method"] == "bpe":
             text = (" ".join(pieces) + " ").replace("@@ ", "")
         else:
-            text = "".join(pieces).replace("\u2581", " ")
+            text = "".join(pieces).replace("\u2581", " ").translate(ESCAPES)
         if made["tokeniser"] == "moses":
             text = rules.detokenize(text.split())
             text = re.sub(punctuation["wide"], r"\1", text) if punctuation["wide"] else text

@@ -8,6 +8,7 @@ import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.own import decide
+from diverse_mha.corpora.subwords import learn_pieces
 from diverse_mha.corpora.text import write_lines
 from tests.corpora.scripts import digest, refused, run
 
@@ -168,6 +169,18 @@ def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
     assert run("own", *arguments, cwd=tmp_path).stdout.count("(already done)") == 5
     (earlier / "bin/dict.de.txt").write_text("other 1\n")
     assert "(step bin: --dict" in refused("own", *arguments, cwd=tmp_path)
+
+
+def test_like_names_lines_of_which_an_older_model_loses_characters(text, tmp_path):
+    arguments = ["--from", "text", *DE_EN, "--workers", "1"]
+    run("own", *arguments, "--merges", "40", "--out", "older", cwd=tmp_path)
+    model = tmp_path / "older/bpe/sentencepiece.model"
+    learn_pieces([text / "train.de", text / "train.en"], model, 40)
+    write_lines(text / "test.de", ["Der Mann", "Der \u2581 Hund"] * 3)
+    done = run("own", *arguments, "--out", "out", "--like", "older", cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    named = [line for line in done.stderr.splitlines() if "U+2581" in line]
+    assert len(named) == 1 and named[0].startswith("warning: test.de: line 2 and 2 more: ")
 
 
 def test_gzipped_text_gives_the_same_corpus(text, tmp_path):

@@ -11,6 +11,7 @@ from diverse_mha.corpora import subwords
 from diverse_mha.corpora.text import write_lines
 
 WORDS = "low lower newest widest newer wider slow slower lowest"
+RESERVED = "low▁er ▁ ▁▁ ▅ slow▅ x<s>y </s> <unk>"
 
 
 @pytest.fixture
@@ -41,6 +42,28 @@ def test_pieces_split_words_and_join_to_the_text(train, tmp_path, capfd, method,
             assert subwords.join_subwords(pieces.split(" "), kind) == line
     assert "\n" not in pieces
     assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("more", [WORDS, RESERVED], ids=["not learned", "learned"])
+def test_reserved_characters_are_restored(tmp_path, more):
+    write_lines(tmp_path / "train.a", [WORDS] * 20 + [more] * 3)
+    subwords.learn_pieces([tmp_path / "train.a"], tmp_path / "model", 60, escape=True)
+    pieces = subwords.make_segmenter("sentencepiece", tmp_path / "model")(RESERVED).split(" ")
+    assert subwords.join_subwords(pieces, "sentencepiece") == RESERVED
+    known = {line.split(" ")[0] for line in subwords.dictionary(tmp_path / "model", [])}
+    assert (more == RESERVED) == (set(pieces) <= known)
+    assert known.isdisjoint({"<s>", "</s>", "<unk>"})
+
+
+def test_lines_whose_reserved_characters_are_lost_are_named(train, tmp_path, capsys):
+    write_lines(tmp_path / "test.a", [WORDS, f"low {subwords.BLANK} er", WORDS, RESERVED])
+    texts = [*train, tmp_path / "test.a"]
+    for escape in (True, False):
+        subwords.learn_pieces(train, tmp_path / "model", 40, escape=escape)
+        subwords.report_blanks(tmp_path / "model", texts)
+        printed = capsys.readouterr().err.splitlines()
+        assert len(printed) == (not escape)
+    assert printed[0].startswith("warning: test.a: line 2 and 1 more: ")
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "subword_nmt", None])

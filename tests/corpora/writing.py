@@ -26,5 +26,6 @@ SENTENCES = {
     "Japanese": ("「今日は」と彼は言った。東京へ行きますか？ガギグ・ゲーム",),
     "Chinese": ("他说：“今天天气很好，我们去北京吧！”（2017年）",),
     "emoji": ("Two people 👩‍💻👨‍👩‍👧 wave 👋🏽, he ❤️ flags 🇩🇪🏴‍☠️!",),
+    "reserved by sentencepiece": ("Preis ▁ 20, unter▁strich ▁▁ und ▅ zu▅letzt ▁", "▁ ▅▁ Ende"),
     "soft hyphen": ("Donau\u00addampf\u00adschiff fährt los, & so <weiter> | [a] 'b' \"c\".",),
 }

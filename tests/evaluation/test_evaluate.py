@@ -30,12 +30,12 @@ def test_hypotheses_are_in_corpus_order(tmp_path):
     # The next-line character and the tab are part of the text.
     generated.write_text(
         "S-1\tx\nT-1\ty\nH-1\t-0.5\tsecond\u0085one\nH-1\t-0.9\tof --nbest\nD-1\t-0.5\tother\n"
-        "H-10\t-0.5\televenth\nH-0\t-0.25\tfirst\tone\n"
+        "H-10\t-0.5\televenth\nH-0\t-0.25\tfirst\tone\ufdd0\n"
         + "".join(f"H-{number}\t-1\t\n" for number in range(2, 10)),
         encoding="utf-8",
     )
     lines = evaluate.read_hypotheses(generated, 11)
-    assert lines[:3] == ["first\tone", "second\u0085one", ""]
+    assert lines[:3] == ["first\tone\u2581", "second\u0085one", ""]
     assert lines[10] == "eleventh"
 
 

@@ -111,7 +111,7 @@ def test_translate_script_accepts_raw_text_in_any_writing_system(tmp_path, monke
     lines = [line for lines in SENTENCES.values() for line in lines]
     write_lines(tmp_path / "text", [unicodedata.normalize("NFC", line) for line in lines])
     model = tmp_path / "sentencepiece.model"
-    learn_pieces([tmp_path / "text"], model, 2000)
+    learn_pieces([tmp_path / "text"], model, 2000, escape=True)
     made = Preparation({}, PLAIN | {"tokeniser": "none"}, "sentencepiece", "sentencepiece")
     source = Side("xx", made, model)
     settings = text_options(source, source, (1024, 1024))

@@ -102,9 +102,10 @@ def pieces(tmp_path):
 
     The folder ``tmp_path`` has the SentencePiece model and the dictionary.
     """
-    write_lines(tmp_path / "text", [unicodedata.normalize("NFC", line) for line in LINES])
+    lines = [unicodedata.normalize("NFC", line) for line in LINES]
+    write_lines(tmp_path / "text", lines)
     model = tmp_path / "sentencepiece.model"
-    subwords.learn_pieces([tmp_path / "text"], model, 2000)
+    subwords.learn_pieces([tmp_path / "text"], model, 2000, escape=True)
     write_lines(tmp_path / "dict.de.txt", subwords.dictionary(model, []))
     made = Preparation({}, PLAIN | {"tokeniser": "none"}, "sentencepiece", "sentencepiece")
     return Side("de", made, model), Dictionary.load(str(tmp_path / "dict.de.txt"))
