@@ -67,6 +67,7 @@ def _write_bpe(
     config = {
         "tokenizer_class": "FSMTTokenizer",
         "do_lower_case": source.made.tokeniser["lowercase"],
+        "split_special_tokens": True,  # "<s>" in a text is no special token
     }
     config["langs"] = list(languages)
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -124,4 +125,5 @@ def _write_sentencepiece(folder: Path, side: Side, words: Dictionary) -> None:
         pad_token=words.pad_word,
         unk_token=words.unk_word,
         clean_up_tokenization_spaces=False,
+        split_special_tokens=True,  # "<s>" in a text is no special token
     ).save_pretrained(folder)

@@ -91,9 +91,13 @@ def test_tokenizer_vocabulary_equals_the_dictionary(tmp_path):
     ids = tokenizer("ein Hund, ein")["input_ids"]
     assert words.string(torch.tensor(ids)) == "ein H@@ und , ein"
     assert tokenizer.decode(ids, skip_special_tokens=True) == "ein Hund, ein"
+    ids = tokenizer(f"ein {SPECIAL}")["input_ids"]
+    assert {words.bos(), words.pad()}.isdisjoint(ids) and ids.index(words.eos()) == len(ids) - 1
 
 
 LINES = [line for lines in SENTENCES.values() for line in lines]
+# Text that looks like special tokens.
+SPECIAL = "a</s>b <s> x<s>y <unk>,<pad> </s> <unk> z<pad>"
 
 
 @pytest.fixture
@@ -103,7 +107,7 @@ def pieces(tmp_path):
     The folder ``tmp_path`` has the SentencePiece model and the dictionary.
     """
     lines = [unicodedata.normalize("NFC", line) for line in LINES]
-    write_lines(tmp_path / "text", lines)
+    write_lines(tmp_path / "text", [*lines, *[SPECIAL] * 20])
     model = tmp_path / "sentencepiece.model"
     subwords.learn_pieces([tmp_path / "text"], model, 2000, escape=True)
     write_lines(tmp_path / "dict.de.txt", subwords.dictionary(model, []))
@@ -118,7 +122,7 @@ def test_tokenizer_equals_sentencepiece_on_raw_text(pieces, tmp_path):
     assert write_tokenizer(tmp_path, (side, side), ("de", "en"), (words, words)) == ""
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "fsmt"}))
     tokenizer, encode = AutoTokenizer.from_pretrained(tmp_path), side.encode()
-    for line in (*LINES, "", " so\t weit\u3000er ", "\u2603\u2603 unseen \u2603y"):
+    for line in (*LINES, SPECIAL, "", " so\t weit\u3000er ", "\u2603\u2603 unseen \u2603y"):
         ids = tokenizer(line)["input_ids"]
         assert ids == words.encode_line(encode(line), add_if_not_exist=False).tolist()
         if words.unk() not in ids:
