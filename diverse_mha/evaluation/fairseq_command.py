@@ -265,7 +265,8 @@ class _Progress:
         step = EnsembleModel.forward_decoder
 
         def counted(model: Any, tokens: Any, *args: Any, **kwargs: Any) -> Any:
-            progress.note(f"batch at token {tokens.size(1)}")
+            most = tokens.stride(0) - 1  # a view of fairseq's buffer, which has one column more
+            progress.note(f"batch at token {tokens.size(1)} of at most {most}")
             return step(model, tokens, *args, **kwargs)
 
         with (

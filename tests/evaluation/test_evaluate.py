@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from fairseq.sequence_generator import EnsembleModel
+from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 
 from diverse_mha.common import progress
 from diverse_mha.common.errors import UserError
@@ -14,6 +14,7 @@ from diverse_mha.corpora.prepared import preparation
 from diverse_mha.evaluation import evaluate, fairseq_command
 from diverse_mha.evaluation.bleu import Decoding
 from tests.corpora.test_prepared import NOTE
+from tests.toy import build_ours, toy_batch, toy_task
 
 
 def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "test.de-en.en.idx")):
@@ -256,17 +257,20 @@ def test_a_plugin_is_not_recorded_as_a_search_option():
 def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):
     """Steps are shown because one batch of an untrained model may take minutes."""
     monkeypatch.setattr(progress, "EVERY", 0.0)
-    monkeypatch.setattr(EnsembleModel, "forward_decoder", lambda *_: "step")
+    task, model = toy_task(), build_ours().eval()
     original = EnsembleModel.forward_decoder
-    batches = fairseq_command._Progress([{"nsentences": 3}, {"nsentences": 2}], sentences=5)
-    for _ in batches:
-        assert EnsembleModel.forward_decoder(None, torch.zeros(15, 4)) == "step"
+    sample = toy_batch()
+    sample["nsentences"] = count = len(sample["net_input"]["src_tokens"])
+    search = SequenceGenerator([model], task.target_dictionary, beam_size=2, max_len_b=7, min_len=7)
+    for batch in fairseq_command._Progress([sample, sample], sentences=2 * count):
+        search.generate([model], batch)
     assert EnsembleModel.forward_decoder is original
-    assert capsys.readouterr().err.splitlines() == [
-        "translating: 0 of 5 sentences, batch at token 4",
-        "translating: 3 of 5 sentences",
-        "translating: 3 of 5 sentences, batch at token 4",
-    ]
+    head = f"translating: 0 of {2 * count} sentences, batch at token"
+    steps = [f"{head} {n} of at most 8" for n in range(1, 9)]
+    printed = capsys.readouterr().err.splitlines()
+    assert printed[:8] == steps
+    assert printed[8] == f"translating: {count} of {2 * count} sentences"
+    assert len(printed) == 17
 
 
 @pytest.mark.parametrize("given", ["bin/", "./bin", "bin"])
