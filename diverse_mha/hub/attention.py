@@ -1,14 +1,16 @@
 """The attention function that a model of transformers calls while ``HeadTerms`` act on it.
 
-This function calls the attention function that the model had before, or the model's own eager
+This function calls the attention function that the model's config names, or the model's own eager
 attention if a term needs weights or logits. It records head states, and drops heads in training.
+
+Models may share a config object, as a student and its teacher do. So configs stay unchanged: each
+attention module with terms gets a view of its config, which alone names this function.
 """
 
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,11 +20,13 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 from transformers.masking_utils import sdpa_mask
 
 from diverse_mha.attention import HeadStates
+from diverse_mha.common.errors import UserError
 from diverse_mha.hub.states import Recorder
 
 NAME = "diverse_mha"  # name of :func:`attend` in transformers' registry
 _CROSS = re.compile(r"cross_?att|encoder_attn|encdecatt", re.IGNORECASE)
 EXPLICIT = {"weights", "logits"}  # states that the fused kernel does not return
+_BASES = ("sdpa", "eager")
 
 
 class Site(NamedTuple):
@@ -30,12 +34,59 @@ class Site(NamedTuple):
 
     recorder: Recorder
     component: str
-    base: str  # the implementation that the model had, sdpa or eager
     eager: Callable | None  # the model's own eager attention function
     drophead: nn.Module | None
 
 
-SITES: WeakKeyDictionary[nn.Module, Site] = WeakKeyDictionary()
+class ConfigView:
+    """An attention module's view of its config: names :func:`attend`; all else is the config's.
+
+    A copy of a view, also by pickle, is a copy of the config.
+    """
+
+    _attn_implementation = NAME
+
+    def __init__(self, config: Any, site: Site):
+        self.__dict__.update(_config=config, _site=site)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_config"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._config, name, value)
+
+    def __reduce__(self):
+        return _itself, (self._config,)
+
+
+def _itself(config: Any) -> Any:
+    return config
+
+
+def has_terms(module: nn.Module) -> bool:
+    """Return True if an attention module calls :func:`attend`."""
+    return isinstance(module.config, ConfigView)
+
+
+def attach(module: nn.Module, site: Site) -> None:
+    """Let an attention module call :func:`attend`."""
+    module.config = ConfigView(module.config, site)
+
+
+def detach(module: nn.Module) -> None:
+    """Undo :func:`attach`."""
+    module.config = module.config._config
+
+
+def implementation(kind: str, config: Any) -> str:
+    """Return the attention function that a config names; ``kind`` is for messages."""
+    name = config._attn_implementation or "eager"  # as transformers read None
+    if name not in _BASES:
+        raise UserError(
+            f"{kind}: attn_implementation {name!r} is not supported; load the model with "
+            "attn_implementation='sdpa'"
+        )
+    return name
 
 
 def attend(
@@ -47,7 +98,7 @@ def attend(
     dropout: float = 0.0,
     **options,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend as the model did before; record head states and drop heads.
+    """Attend as the model does without terms; record head states and drop heads.
 
     The ``Site`` of the module holds the settings for both.
 
@@ -63,27 +114,29 @@ def attend(
     Returns:
         Outputs (B, T, H, D), and weights (B, H, T, S) if they were computed.
     """
-    site = SITES.get(module)
-    if site is None:  # a copied model keeps the function's name, but has no sites
-        return sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, **options
+    site, config = module.config._site, module.config._config
+    if module.training and getattr(module, "_is_replica", False):
+        raise UserError(
+            "HeadTerms: nn.DataParallel is not supported in training; start one process per GPU "
+            "with torchrun --nproc-per-node"
         )
+    base = implementation(type(module).__name__, config)
     # Activation checkpointing calls this function again after the batch was recorded. The second
     # call must compute the same tensors as the first.
     recorder, wanted = site.recorder, ()
     if module.training or recorder.batch is not None:
         wanted = recorder.wanted.get(site.component, ())
-    if not EXPLICIT.isdisjoint(wanted) or site.base == "eager":
-        mask = _additive(attention_mask, module, query, key, options.get("is_causal"))
     if not EXPLICIT.isdisjoint(wanted):
+        mask = attention_mask
+        if base != "eager":
+            mask = _additive(mask, module, query, key, options.get("is_causal"))
         narrow = value[..., :1]  # only weights are needed here; outputs are computed after dropout
         _, weights = site.eager(module, query, key, narrow, mask, dropout=0.0, **options)
         kept = F.dropout(weights, dropout, module.training)
         output = (kept @ _repeated(value, query)).transpose(1, 2)
-    elif site.base == "eager":
-        output, weights = site.eager(module, query, key, value, mask, dropout=dropout, **options)
     else:
-        output, weights = sdpa_attention_forward(
+        attention = site.eager if base == "eager" else sdpa_attention_forward
+        output, weights = attention(
             module, query, key, value, attention_mask, dropout=dropout, **options
         )
     if recorder.batch is not None:

@@ -127,12 +127,12 @@ class Batch:
         """Values of the terms by logged name, computed once; empty if the schedule's factor is 0.
 
         Raises:
-            UserError: if no attention of the model ran, as under ``nn.DataParallel``.
+            UserError: if no attention of the model ran.
         """
         if not self._attended:
             raise UserError(
                 "HeadTerms: no attention of the model ran in this batch; run the model given to "
-                "HeadTerms, not nn.DataParallel or a copy"
+                "HeadTerms inside collect, not a copy or another model"
             )
         if self._measured is None:
             recorded = self._factor and any(self._states.values())

@@ -16,18 +16,18 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import Place
 from diverse_mha.hub.attention import (
     EXPLICIT,
-    NAME,
-    SITES,
     AttentionModule,
     Site,
+    attach,
     attention_modules,
+    detach,
+    has_terms,
     head_count,
+    implementation,
 )
 from diverse_mha.hub.states import Batch, Recorder, as_arguments
 from diverse_mha.hub.trainer import HeadTermsMixin
 from diverse_mha.methods.diversity import DiversityTerms, diversity_options
-
-_BASES = ("sdpa", "eager")
 
 
 class HeadTerms:
@@ -61,7 +61,7 @@ class HeadTerms:
                 f"HeadTerms: {kind} has attention code of its own; take a model that supports "
                 "attn_implementation, such as Marian, BERT or Llama"
             )
-        if any(one.module in SITES for one in found):
+        if any(has_terms(one.module) for one in found):
             raise UserError(f"HeadTerms: {kind} has terms already; close() these terms first")
         places = _places(found)
         numbers = {place.component: place.num_heads for place in places}
@@ -76,9 +76,8 @@ class HeadTerms:
         except UserError as error:
             raise UserError(as_arguments(str(error))) from None
         self.components = tuple(heads)
-        configs = _configs(model, found)
-        bases = {id(config): _base(kind, config) for config in configs}
         for one in found:
+            implementation(kind, one.module.config)
             needed = self._terms.wanted_of(self.components).get(one.component, ())
             if one.eager is None and not EXPLICIT.isdisjoint(needed):
                 raise UserError(
@@ -87,26 +86,18 @@ class HeadTerms:
                     "such as with hsic_on"
                 )
         self._recorder = Recorder()
-        self._encoder_decoder = any(getattr(c, "is_encoder_decoder", False) for c in configs)
+        self._encoder_decoder = _is_encoder_decoder(model, found)
         self._dropheads = [method.build(given, place) for place in places]
         # Weak, so that terms that are never closed do not keep the model alive.
         self._modules: WeakSet[nn.Module] = WeakSet()
         for one, drophead in zip(found, self._dropheads, strict=True):
-            base = bases[id(one.module.config)]
-            SITES[one.module] = Site(self._recorder, one.component, base, one.eager, drophead)
+            attach(one.module, Site(self._recorder, one.component, one.eager, drophead))
             self._modules.add(one.module)
-        self._configs = [(config, bases[id(config)]) for config in configs]
-        for config in configs:
-            # The key "" sets this config only; sub-configs keep their own attention function.
-            config._attn_implementation = {"": NAME}
 
     def close(self) -> None:
         """Restore the model's attention; may be called again."""
-        for config, base in self._configs:
-            if config._attn_implementation == NAME:
-                config._attn_implementation = {"": base}
         for module in list(self._modules):
-            SITES.pop(module, None)
+            detach(module)
         self._modules.clear()
 
     def __enter__(self) -> "HeadTerms":
@@ -139,6 +130,8 @@ class HeadTerms:
         Yields:
             The batch; ``loss()`` is the weighted sum of the terms, ``values`` are their values.
         """
+        if not self._modules:
+            raise UserError("collect: the terms are closed; make a new HeadTerms for the model")
         schedule = self._terms.schedule
         if schedule and step is None:
             raise UserError("collect: the schedule needs the number of updates; give step")
@@ -202,27 +195,12 @@ def _places(found: list[AttentionModule]) -> list[Place]:
     return places
 
 
-def _configs(model: nn.Module, found: list[AttentionModule]) -> list:
-    """Return the configs of the attention modules and of the models that contain them."""
+def _is_encoder_decoder(model: nn.Module, found: list[AttentionModule]) -> bool:
+    """Return True if a model around the attention modules is an encoder-decoder."""
     attention = {id(one.module) for one in found}
-    around = [
-        module
+    return any(
+        getattr(module.config, "is_encoder_decoder", False)
+        and any(id(part) in attention for part in module.modules())
         for module in model.modules()
         if isinstance(module, PreTrainedModel)
-        and any(id(part) in attention for part in module.modules())
-    ]
-    configs = [module.config for module in (*around, *(one.module for one in found))]
-    return list({id(config): config for config in configs}.values())
-
-
-def _base(kind: str, config) -> str:
-    """Return the attention function that a config names."""
-    base = config._attn_implementation or "sdpa"
-    if base == NAME:  # a copied model keeps our name in its config
-        return "sdpa"
-    if base not in _BASES:
-        raise UserError(
-            f"{kind}: attn_implementation {base!r} is not supported; load the model with "
-            "attn_implementation='sdpa'"
-        )
-    return base
+    )

@@ -212,7 +212,7 @@ def test_the_attention_of_the_model_is_restored(name, base):
     model.set_attn_implementation(base)
     before = implementations(model)
     with pytest.raises(KeyError), HeadTerms(model, hsic_weight=1.0):
-        assert set(implementations(model)) == {"diverse_mha"}
+        assert "diverse_mha" in implementations(model)
         raise KeyError
     terms = HeadTerms(model, drophead=0.1)
     terms.close()
