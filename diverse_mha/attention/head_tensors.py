@@ -39,6 +39,11 @@ def wide_range(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype == torch.float16 else tensor
 
 
+def overflow_to_nan(norms: Tensor) -> Tensor:
+    """Return norms with NaN for infinity, because a vector divided by infinity would be 0."""
+    return norms.masked_fill(norms.isinf(), torch.nan)
+
+
 def full_precision(tensor: Tensor) -> torch.autocast:
     """Return a context manager that disables autocast, for matrix products."""
     return torch.autocast(tensor.device.type, enabled=False)

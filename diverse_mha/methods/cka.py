@@ -4,12 +4,18 @@ The papers do not minimise CKA: Yun et al. 2021 only measure it (Eq. 3). They mi
 numerator of CKA, which also falls if all outputs shrink.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from diverse_mha.attention.head_tensors import check_head_tensor, full_precision, position_weights
+from diverse_mha.attention.head_tensors import (
+    check_head_tensor,
+    compute_dtype,
+    full_precision,
+    position_weights,
+)
 from diverse_mha.common.options import option
 from diverse_mha.common.ranges import UNIT
 from diverse_mha.methods.disagreement.functions import centre
@@ -30,17 +36,18 @@ def cka(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
 
     Returns:
         Scalar, float32 (float64 for float64), without unit, in [0, 1]; lower = more diverse,
-        0 = uncorrelated, 1 = equal up to rotation, scale and shift. CKA with a head that does not
-        vary is 0. The result is 0, with zero gradient, for one head or fewer than two positions.
+        0 = uncorrelated, 1 = equal up to rotation, scale and shift, where the gradient is 0. CKA
+        with a head that does not vary is 0. The result is 0, with zero gradient, for one head or
+        fewer than two positions.
         With few positions, CKA of independent heads is above 0, about 1 / (1 + N / D).
     """
     check_head_tensor("x", x, "(B, H, L, D)")
     num_heads, head_dim = x.size(1), x.size(3)
     weights = position_weights("x", x, padding_mask)  # (B, L), of sum 1
-    centred = centre(x, padding_mask) * weights.sqrt()[:, None, :, None]
+    # CKA does not depend on a head's scale, so no square or fourth power overflows or underflows.
+    centred = centre(_scaled(x, padding_mask), padding_mask) * weights.sqrt()[:, None, :, None]
     if num_heads < 2 or x.numel() == 0:
         return centred.sum() * 0.0
-    # CKA does not depend on a head's scale: each gets norm 1, so that no fourth power underflows.
     norms = torch.linalg.vector_norm(centred.detach(), dim=(0, 2, 3), keepdim=True)
     varies = norms.flatten() > 0
     rows = (centred / norms.masked_fill(norms == 0, 1.0)).transpose(1, 2).flatten(2).flatten(0, 1)
@@ -50,6 +57,20 @@ def cka(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
     own = squares.diagonal().masked_fill(~varies, 1.0)
     pairs = squares / (own[:, None] * own).sqrt()  # (H, H), 0 where a head does not vary
     return pairs.triu(1).sum() / (num_heads * (num_heads - 1) / 2)
+
+
+def _scaled(x: Tensor, padding_mask: Tensor | None) -> Tensor:
+    """Scale each head by a power of 2, which rounds nothing, to values of at most 1."""
+    dtype = compute_dtype(x)
+    if x.numel() == 0:
+        return x.to(dtype)
+    longest = torch.linalg.vector_norm(x.detach(), torch.inf, dim=-1).to(dtype)  # (B, H, L)
+    if padding_mask is not None:
+        longest = longest.masked_fill(padding_mask.unsqueeze(1), 0.0)
+    largest = longest.amax(dim=(0, 2))[:, None, None]  # (H, 1, 1)
+    most = -int(math.log2(torch.finfo(dtype).tiny))  # a larger power overflows
+    exponent = torch.frexp(largest).exponent.clamp(-most, most)
+    return x.to(dtype) * torch.ldexp(torch.ones_like(largest), -exponent)
 
 
 @dataclass

@@ -6,7 +6,11 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.core import launches_cost
-from diverse_mha.attention.head_tensors import full_precision, position_weights
+from diverse_mha.attention.head_tensors import (
+    full_precision,
+    overflow_to_nan,
+    position_weights,
+)
 from diverse_mha.common.first_order import first_order_only
 from diverse_mha.common.options import option, parse_names
 from diverse_mha.methods.disagreement import mean_pairwise_cosine
@@ -42,7 +46,7 @@ def srip(
 
     Returns:
         Scalar, float32 (float64 for float64 ``x``), at least 0, in squares of the unit of ``x``; 0
-        without a real position. Differentiable once.
+        without a real position; NaN if it overflows. Differentiable once.
     """
     weights = position_weights("x", x, padding_mask, "(B, H, L, D)")
     if method not in METHODS:
@@ -122,7 +126,7 @@ def _times(matrix: Tensor, vector: Tensor) -> Tensor:
 
 def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the unit vector along ``x`` (0 if ``x`` is 0), and the norm of ``x``."""
-    norm = torch.linalg.vector_norm(x, dim=-1)
+    norm = overflow_to_nan(torch.linalg.vector_norm(x, dim=-1))
     return x / norm.clamp_min(torch.finfo(x.dtype).tiny).unsqueeze(-1), norm
 
 

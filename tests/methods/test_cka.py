@@ -54,6 +54,31 @@ def test_half_precision_is_computed_in_float32(dtype):
     torch.testing.assert_close(grad.double(), expected_grad, rtol=4 * eps, atol=1e-7 + eps / 1e3)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("lengths", [None, [5, 2, 1]])
+def test_powers_of_2_change_no_bit(dtype, lengths):
+    """Squares of such values overflow or underflow; scaled by a power of 2, nothing is rounded."""
+    mask = None if lengths is None else padding(lengths)
+    x = vectors().to(dtype)
+    expected, expected_grad = value_and_grad(cka, x, mask)
+    assert expected > 0 and expected_grad.any()
+    for exponent in (-100, -60, 1, 60, 100, 124):
+        value, grad = value_and_grad(cka, torch.ldexp(x, torch.tensor(exponent)), mask)
+        assert value == expected, exponent
+        if exponent > -100 and exponent < 100:  # else gradients underflow or overflow
+            assert torch.ldexp(grad, torch.tensor(exponent)).equal(expected_grad), exponent
+
+
+def test_equal_heads_have_no_gradient():
+    """CKA is 1, its maximum, so no target parts heads that are equal up to rotation and scale."""
+    x = vectors()
+    turn, _ = torch.linalg.qr(torch.ones(6, 6, dtype=torch.float64).tril())
+    x[:, 1:] = 2.5 * (x[:, :1] @ turn)
+    value, grad = value_and_grad(cka, x)
+    torch.testing.assert_close(value, torch.ones_like(value), **EXACT)
+    torch.testing.assert_close(grad, torch.zeros_like(grad), **EXACT)
+
+
 def test_constant_heads_have_cka_0_and_finite_gradients():
     """Inputs of one head, one position, no position or only zeros give 0 and a gradient of 0."""
     x = vectors(num_heads=3)

@@ -117,6 +117,15 @@ def test_the_scale_of_heads_does_not_change_a_centred_term():
     )
 
 
+@pytest.mark.parametrize("form", [(), ("off-diagonal",), ("squared",), ("centred",)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_overflow_is_not_read_as_diverse_heads(form, dtype):
+    """Norms of 1e30 overflow. D was 0, its optimum; NaN ends a training with a message."""
+    x = vectors(scale=1e30, dtype=dtype)
+    x[:, 1:] = x[:, :1]
+    assert output_disagreement(x, form=form).isnan()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("length", [3, 5, 7, 8192])
 def test_rounding_errors_of_centring_count_as_zero(length, dtype):

@@ -55,6 +55,12 @@ def test_eigenvalues_of_opposite_sign_and_equal_size_do_not_cancel():
         assert float(srip(x, method=method)) == pytest.approx(c)
 
 
+@pytest.mark.parametrize("scale", [1e10, 1e18, 1e30])
+def test_overflow_is_not_read_as_orthogonal_heads(scale):
+    """Norms in the power method overflow; the value was 0, its optimum."""
+    assert srip(vectors(scale=scale, dtype=torch.float32)).isnan()
+
+
 @pytest.mark.parametrize("method", ["exact", "power"])
 def test_orthonormal_heads_give_zero(method):
     """W = V^T V - I is 0, so the value and its subgradient are 0."""

@@ -4,15 +4,19 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.core import launches_cost
-from diverse_mha.attention.head_tensors import full_precision, position_weights
+from diverse_mha.attention.head_tensors import (
+    full_precision,
+    overflow_to_nan,
+    position_weights,
+)
 from diverse_mha.common.first_order import first_order_only
 
 ZERO_NORM = 1e-12  # vectors up to this norm count as zero
 
 
 def inverse_of(norms: Tensor) -> Tensor:
-    """Return 1 / norms, and 0 for zero vectors."""
-    return norms.reciprocal().masked_fill_(norms <= ZERO_NORM, 0.0)
+    """Return 1 / norms; 0 for zero vectors, and NaN for norms that overflow."""
+    return overflow_to_nan(norms).reciprocal().masked_fill_(norms <= ZERO_NORM, 0.0)
 
 
 def mean_pairwise_cosine(

@@ -8,6 +8,7 @@ from diverse_mha.attention.head_tensors import (
     check_padding_mask,
     compute_dtype,
     full_precision,
+    overflow_to_nan,
     position_weights,
     real_position_weights,
 )
@@ -44,7 +45,8 @@ def subspace_disagreement(
         Scalar D, float32 (float64 for float64 values), without unit, in [-1, 0]; higher = more
         diverse. D is -1 for equal heads, and -1/H for perpendicular heads. In the form
         ``"off-diagonal"`` D is in [-1, 1/(H-1)], and in ``"squared"`` in [-1, 0]; in both it is 0
-        for perpendicular heads. Without a real position D is 0. A loss adds ``-weight * D``.
+        for perpendicular heads. Without a real position D is 0. If squares of the values overflow,
+        D is NaN. A loss adds ``-weight * D``.
     """
     return -_mean_cosine("values", values, padding_mask, form)
 
@@ -108,7 +110,7 @@ def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") ->
             centred = centred - mean[None, :, None, :]
     with torch.no_grad():
         longest = torch.linalg.vector_norm(x, dim=-1).amax(dim=(0, 2), keepdim=True)  # (1, H, 1)
-        rounding = 4 * torch.finfo(x.dtype).eps * longest
+        rounding = 4 * torch.finfo(x.dtype).eps * overflow_to_nan(longest)
         nothing = torch.linalg.vector_norm(centred, dim=-1) <= rounding  # (B, H, S)
     return centred.masked_fill(nothing.unsqueeze(-1), 0.0)
 
