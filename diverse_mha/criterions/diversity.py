@@ -11,7 +11,7 @@ from torch import Tensor
 from diverse_mha.attention import Wanted
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.typed import with_options
-from diverse_mha.methods.diversity import DiversityTerms, diversity_options
+from diverse_mha.methods.diversity import DiversityTerms, diversity_options, logged_values
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +65,8 @@ class DiversityMixin:
     term's normalisation differs. With ``reduce=False``, terms are logged and not added.
 
     The logged ``loss`` is the token loss alone, so that losses with and without terms can be
-    compared. Every term is logged too and, in training, ``diversity_loss``, the weighted sum of the
-    terms (in bits).
+    compared. Every term is logged too, as the sum over its components and of each component, and in
+    training ``diversity_loss``, the weighted sum of the terms (in bits).
     """
 
     diversity: DiversityTerms
@@ -136,7 +136,7 @@ class DiversityMixin:
             return loss, sample_size, logging_output
         zero = loss.new_zeros(())
         measured = self.diversity.measure(recorder.head_states, sample_size, self.training)
-        logged = {name: zero + term.value for name, term in measured.items()}
+        logged = {name: zero + value for name, value in logged_values(measured).items()}
         if reduce:
             added = {name: factor * term.loss for name, term in measured.items()}
             if self.training:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
-from diverse_mha.methods.diversity import DiversityTerms, Measured
+from diverse_mha.methods.diversity import DiversityTerms, Measured, logged_values
 
 IGNORED = -100  # label that transformers leaves out of the loss
 
@@ -143,10 +143,13 @@ class Batch:
 
     @property
     def values(self) -> dict[str, float]:
-        """Unweighted values of the terms, such as ``{"hsic": 12.5}``."""
+        """Unweighted values of the terms, such as ``{"hsic": 12.5}``.
+
+        If a term acts on several components, ``hsic`` is the sum of ``hsic_encoder`` and others.
+        """
         return {
-            name: float(torch.as_tensor(term.value).detach())
-            for name, term in self.measured.items()
+            name: float(torch.as_tensor(value).detach())
+            for name, value in logged_values(self.measured).items()
         }
 
     def loss(self) -> Tensor | float:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.methods.diversity import logged_values
 
 
 class HeadTermsMixin:
@@ -76,7 +77,7 @@ class HeadTermsMixin:
 
     def _count(self, batch, device) -> None:
         """Add a batch's values to the sums whose means are logged next."""
-        values = {name: term.value for name, term in batch.measured.items()}
+        values = logged_values(batch.measured)
         if values:
             values["diversity_loss"] = batch.loss()
         for name, value in values.items():

@@ -77,10 +77,21 @@ class Measured(NamedTuple):
         value: unweighted; the mean over the layers of a component, summed over components; 0 if
             layer drop left no layer.
         loss: weighted; to be added to the mean loss.
+        parts: the summands of ``value`` by component, if the term acts on several.
     """
 
     value: Tensor | float
     loss: Tensor | float
+    parts: dict[str, Tensor | float]
+
+
+def logged_values(measured: Mapping[str, Measured]) -> dict[str, Tensor | float]:
+    """Return the values in the log by name: ``cka``, and its parts, such as ``cka_encoder``."""
+    values = {}
+    for name, term in measured.items():
+        values[name] = term.value
+        values |= {f"{name}_{component}": part for component, part in term.parts.items()}
+    return values
 
 
 class DiversityTerms:
@@ -176,14 +187,15 @@ class DiversityTerms:
         Returns:
             Values by logged name, such as ``disagreement_output``.
         """
-        return {
-            name: Measured(
-                sum((total(layers) / len(layers) for layers in values.values()), start=0.0),
-                term.loss(values, sample_size),
-            )
-            for term in self.terms
-            for name, values in term.values(head_states, training).items()
-        }
+        measured = {}
+        for term in self.terms:
+            for name, values in term.values(head_states, training).items():
+                # All workers must log the same names, also if layer drop left no layer.
+                parts = dict.fromkeys(term.components or head_states, 0.0)
+                parts |= {c: total(layers) / len(layers) for c, layers in values.items()}
+                value, loss = sum(parts.values(), start=0.0), term.loss(values, sample_size)
+                measured[name] = Measured(value, loss, parts if len(parts) > 1 else {})
+        return measured
 
 
 def diversity_options() -> list[Field]:

@@ -25,7 +25,8 @@ def test_terms_are_float32_and_near_those_of_a_float32_model(family, dtype, meth
     loss, _, log = families.criterion(family, TERMS)(model.to(dtype), sample)
     loss.backward()
     names = [name for name in log if name.startswith("term/")]
-    assert len(names) == 7
+    sums = [name for name in names if not name.endswith(("_encoder", "_cross", "_decoder"))]
+    assert len(sums) == 7
     for name in names:
         assert log[name].dtype == torch.float32
         # bfloat16 activations have two significant digits.

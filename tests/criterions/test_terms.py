@@ -95,10 +95,10 @@ def run(criterion, model, batch, **given):
     return loss.detach(), size, log, [g.clone() for g in grads]
 
 
-def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Return each term's value and loss, computed by the slow references.
+def by_hand(head_states, options, size) -> dict[str, tuple[dict, torch.Tensor]]:
+    """Return each term's values by component and loss, computed by the slow references.
 
-    Values are averaged over layers and summed over components.
+    Values are averaged over layers.
     """
 
     def mask(s, state):
@@ -161,22 +161,32 @@ def by_hand(head_states, options, size) -> dict[str, tuple[torch.Tensor, torch.T
 
 
 def in_batch(of_layer, method, head_states, options, size):
-    """Return the value that a term logs, and what the term adds to the mean loss."""
+    """Return a term's value by component, and what the term adds to the mean loss."""
     weight = float(options.get(f"{method}_weight", 1.0))
     on = options.get(f"{method}_on", ",".join(COMPONENTS)).split(",")
-    value = loss = 0.0
+    values, loss = {}, 0.0
     for component in COMPONENTS:
         if component not in on or component not in head_states:
             continue
         layers = [of_layer(s) for s in head_states[component]]
-        value = value + sum(layers) / len(layers)
+        values[component] = float(sum(layers) / len(layers))
         if method == "cka" and "cka_target" in options:
             layers = [(layer - options["cka_target"]) ** 2 for layer in layers]
         sign = -1 if method == "disagreement" else 1
         reading = options.get("orthogonality_normalization", "summed-loss")  # the option's default
         summed = method == "orthogonality" and reading == "summed-loss"
         loss = loss + sign * weight * sum(layers) / (size if summed else len(layers))
-    return value, loss
+    return values, loss
+
+
+def in_the_log(values) -> dict[str, float]:
+    """Return a term's values in the log: the sum over components and, of several, each."""
+    logged = {}
+    for name, (by_component, _) in values.items():
+        logged[name] = sum(by_component.values())
+        if len(by_component) > 1:
+            logged |= {f"{name}_{component}": x for component, x in by_component.items()}
+    return logged
 
 
 @pytest.mark.parametrize("case", OPTIONS)
@@ -195,12 +205,13 @@ def test_loss_and_gradients_are_the_token_loss_plus_the_weighted_reference_terms
     values = by_hand(states, options, size)
     expected = plain + size * sum(part for _, part in values.values())
     expected.backward()
-    names = (*values, "diversity_loss")
+    logged = in_the_log(values)
+    names = (*logged, "diversity_loss")
     added = {f"{prefix}/{name}" for prefix in ("term", "term_size") for name in names}
     assert log.keys() - plain_log.keys() == added
-    for key, (value, _) in values.items():
+    for key, value in logged.items():
         assert not log[f"term/{key}"].requires_grad, "logged values carry no gradient"
-        assert float(log[f"term/{key}"]) == pytest.approx(size * float(value), rel=1e-9), key
+        assert float(log[f"term/{key}"]) == pytest.approx(size * value, rel=1e-9), key
     # fairseq computes the log-softmax in float32.
     torch.testing.assert_close(loss, expected.detach(), rtol=1e-6, atol=0)
     for parameter, grad in zip(model.parameters(), grads, strict=True):
@@ -241,7 +252,7 @@ def test_every_term_is_logged_without_rounding_to_zero():
     logged = meters.get_smoothed_values()
     sizes = sum(log["sample_size"] for log in logs)
     names = [name.removeprefix("term/") for name in logs[0] if name.startswith("term/")]
-    assert len(names) == 7
+    assert len(names) == 7 * 4  # each term, and its part of three components
     for name in names:
         mean = sum(float(log["term/" + name]) for log in logs) / sizes
         assert mean != 0 and float(logged[name]) == pytest.approx(mean, rel=1e-5)
@@ -251,6 +262,19 @@ def test_every_term_is_logged_without_rounding_to_zero():
     shown = in_turn.get_smoothed_values()
     for name in names:
         assert float(shown[name]) == pytest.approx(float(logged[name]), rel=1e-5)
+
+
+def test_a_held_value_is_logged_of_each_component():
+    """The log must show whether every component has reached the target, here CKA's maximum of 1."""
+    model, batch = build_ours().eval(), toy_batch()
+    for name, parameter in model.named_parameters():
+        if "_proj" in name:  # all heads of a layer compute the same
+            parameter.data = torch.cat(parameter.data.chunk(4)[:1] * 4)
+    log = criterion(cka_weight=1.0, cka_target=1.0).eval()(model, batch)[2]
+    size = log["term_size/cka"]
+    assert {c: float(log[f"term/cka_{c}"]) / size for c in COMPONENTS} == pytest.approx(
+        dict.fromkeys(COMPONENTS, 1.0), rel=1e-5
+    )
 
 
 def test_only_states_of_active_terms_are_requested():
@@ -295,6 +319,7 @@ def test_a_component_without_layers_adds_nothing(none):
         for on in (None, "cross,decoder")
     )
     assert both["term/disagreement_output"] == rest["term/disagreement_output"] != 0
+    assert both.get("term/disagreement_output_encoder", 0) == 0
 
 
 @pytest.mark.parametrize("options", [{}, {"disagreement": "output"}])

@@ -57,7 +57,10 @@ def test_values_and_gradients_equal_those_of_eager_attention(name, base):
         token_loss, heads, found = step(terms, model, inputs)
     tolerance = {"rtol": TOLERANCE[name], "atol": TOLERANCE[name]}
     torch.testing.assert_close(token_loss, output.loss.detach(), **tolerance)
-    assert heads.values.keys() == expected.keys()
+    parts = COMPONENTS[name] if len(COMPONENTS[name]) > 1 else ()
+    assert heads.values.keys() == {
+        *expected, *(f"{term}_{component}" for term in expected for component in parts)
+    }  # fmt: skip
     for term, value in expected.items():
         assert heads.values[term] == pytest.approx(float(value.detach()), rel=TOLERANCE[name])
     torch.testing.assert_close(found, gradients(other), **tolerance)
@@ -82,8 +85,13 @@ def test_a_term_acts_on_its_components_only(component):
     options = {"disagreement": "position", "disagreement_on": component, "hsic_weight": 1.0}
     with HeadTerms(model, hsic_on=component, **options) as terms:
         _, heads, _ = step(terms, model, inputs)
+    options |= {"disagreement_on": ",".join(COMPONENTS["marian"])}
+    with HeadTerms(model, **options) as terms:
+        _, every, _ = step(terms, model, inputs)
     for term in ("hsic", "disagreement_position"):
-        assert heads.values[term] == pytest.approx(float(expected[term].detach()), rel=1e-9)
+        value = pytest.approx(float(expected[term].detach()), rel=1e-9)
+        assert heads.values[term] == value and every.values[f"{term}_{component}"] == value
+        assert f"{term}_{component}" not in heads.values
 
 
 @pytest.mark.parametrize("name", BUILDERS)
