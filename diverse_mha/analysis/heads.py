@@ -122,6 +122,8 @@ class HeadModel:
         """
         if isinstance(sentences, str) or not sentences:
             raise UserError("sentences: give a list of one or more sentences")
+        if isinstance(target, str):
+            raise UserError("target: give a list of translations, one for each sentence")
         sample, source, predicted = self._sample(sentences, target, beam)
         recorded = head_states(self.loaded.model, sample, check_state_names(states))
         read = {"source": source, "target": predicted if "encoder" in recorded else source}

@@ -218,6 +218,8 @@ def check_checkpoint(path: str | Path) -> None:
     if Path(path).is_dir():
         raise folder_error(path)
     if not Path(path).is_file():
+        if any(map(os.path.isfile, str(path).split(os.pathsep))):
+            raise UserError(f"{path}: names several checkpoints; give one, without {os.pathsep!r}")
         raise UserError(f"{path}: no such checkpoint; check the folder and the name")
 
 

@@ -25,11 +25,13 @@ from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import with_progress
 from diverse_mha.fairseq_fixes.checkpoints import (
+    BUILDING_ERRORS,
     LOADING_ERRORS,
     check_finite,
     checkpoint_error,
     hydras_warnings_hidden,
     options_explained,
+    reading,
     refusals_named,
 )
 from diverse_mha.models.config import to_namespace
@@ -249,14 +251,15 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
             f"{path}: a model of architecture {name!r} has no head states; analyze supports "
             "models of this package, and fairseq's transformer and transformer_lm"
         )
-    with fitting(path, data):
+    with fitting(path, data), reading(path, {}):
         if twin is None:
             (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
         else:
-            task = tasks.setup_task(cfg.task, from_checkpoint=True)
+            with options_explained(BUILDING_ERRORS):
+                task = tasks.setup_task(cfg.task, from_checkpoint=True)
             if "task_state" in state:
                 task.load_state_dict(state["task_state"])
-            with options_explained(Exception):
+            with options_explained(Exception, cfg.model):
                 model = build_twin(twin, name, cfg.model, task)
             model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
     model.eval()

@@ -11,7 +11,13 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+)
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf, open_dict
@@ -64,6 +70,19 @@ def shorten(value: Any) -> str:
     """Return a value's ``repr``, truncated to 120 characters."""
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def unset_options(options: Any) -> list[str]:
+    """Return the names of model options that are None although the architecture has a default."""
+    given, default = _plain(options) or {}, Namespace()
+    name = given.get("_name") or given.get("arch")
+    known = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY.get(name, name))
+    if known is not None:
+        default = Namespace(**vars(known()))
+    elif name in ARCH_CONFIG_REGISTRY:
+        ARCH_CONFIG_REGISTRY[name](default)
+    known_values = {n: value for n, value in vars(default).items() if value is not None}
+    return [n for n, value in known_values.items() if given.get(n, value) is None]
 
 
 def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:

@@ -36,7 +36,11 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import atomic_file, folder_error
 from diverse_mha.common.options import flag
-from diverse_mha.fairseq_fixes.checkpoint_options import check_options, evaluate_option
+from diverse_mha.fairseq_fixes.checkpoint_options import (
+    check_options,
+    evaluate_option,
+    unset_options,
+)
 from diverse_mha.fairseq_fixes.patch import patch
 
 logger = logging.getLogger(__name__)
@@ -126,16 +130,22 @@ def _option_names(overrides: Mapping) -> list[str]:
 
 
 @contextmanager
-def options_explained(kinds=(OmegaConfBaseException, HydraException)):
-    """Context manager: report errors that a checkpoint's options cause in one line."""
+def options_explained(kinds=(OmegaConfBaseException, HydraException), options: Any = None):
+    """Context manager: report errors that a checkpoint's options cause in one line.
+
+    ``options`` are the model's, of which the line names those that are None.
+    """
     try:
         yield
     except UserError:
         raise
     except kinds as error:
         first = next(iter(str(error).splitlines()), "")
-        key = getattr(error, "full_key", None)  # attribute of OmegaConf's errors
-        where = f"{_reading.get()[0]}: its option{f' {key}' if key else 's'}"
+        names = [f"{name} None" for name in unset_options(options)]
+        if getattr(error, "full_key", None):  # attribute of OmegaConf's errors
+            names = [error.full_key]
+        where = f"{_reading.get()[0]}: its option{'' if len(names) == 1 else 's'}"
+        where = " ".join([where, ", ".join(names)]).rstrip()
         why = f"cannot be used: {type(error).__name__}: {first}"
         if "expected one of" in first:
             why += "; for a value of your own, give --user-dir"
@@ -160,6 +170,10 @@ def hydras_warnings_hidden() -> Iterator[None]:
 @patch(checkpoint_utils, "_upgrade_state_dict")
 def _check_and_upgrade(upgrade, state):
     path, given = _reading.get()
+    if not isinstance(state, Mapping) or not isinstance(state.get("model"), Mapping):
+        raise UserError(f"{path}: has no 'model'; give a checkpoint that fairseq-train wrote")
+    if state.get("args") is None and state.get("cfg") is None:
+        raise UserError(f"{path}: has no options; give a checkpoint that fairseq-train wrote")
     for options in (state.get("args"), state.get("cfg")):
         if options is not None:
             check_options(path, options, given)
@@ -196,7 +210,7 @@ def _load_and_explain(load, filenames, arg_overrides=None, task=None, *args, **k
 @patch(models, "build_model")
 def _build_and_explain(build, cfg, task, from_checkpoint=False):
     try:
-        with options_explained(Exception if from_checkpoint else ()):
+        with options_explained(Exception if from_checkpoint else (), cfg):
             return build(cfg, task, from_checkpoint)
     except UserError as error:
         path = _reading.get()[0]

@@ -1,5 +1,6 @@
 """Arrays of every layer and head for given sentences."""
 
+import argparse
 import json
 import re
 
@@ -93,6 +94,7 @@ WRONG = {
     "give a list of one or more sentences": ("0 1", {}),
     "sentence 2: is empty; leave it out": (["0", " "], {}),
     "sentence 1: 2,001 subwords, but the model reads at most 1,024": (["0 " * 2000], {}),
+    "target: give a list of translations": (["0"], {"target": "0"}),
     "target: has 1 texts for 2 sentences; give one for each": (SENTENCES, {"target": ["0"]}),
     "head states: unknown 'weigths'": (SENTENCES, {"states": ("weigths",)}),
 }
@@ -103,6 +105,28 @@ def test_wrong_sentences_are_reported(message, checkpoint, data):
     sentences, options = WRONG[message]
     with pytest.raises(ValueError, match=message):
         diverse_mha.load(checkpoint, data, cpu=True).run(sentences, **options)
+
+
+@pytest.mark.parametrize("arch", ["transformer", "transformer_disagree"])
+def test_an_option_that_is_none_is_named_with_its_checkpoint(arch, save, data, tmp_path):
+    state = torch.load(save(f"none-{arch}", arch), weights_only=True)
+    options = state["cfg"]["model"]
+    options = state["cfg"]["model"] = argparse.Namespace(**_as_dict(options))
+    options.encoder_layers = options.encoder_embed_path = None  # the latter is its default
+    torch.save(state, tmp_path / "old.pt")
+    message = r"old.pt: its option encoder_layers None cannot be used: "
+    with pytest.raises(UserError, match=message):
+        diverse_mha.load(tmp_path / "old.pt", data, cpu=True)
+
+
+def _as_dict(options):
+    return vars(options) if isinstance(options, argparse.Namespace) else options
+
+
+def test_two_checkpoints_in_the_place_of_one_are_named(checkpoint, data):
+    for pair in (f"{checkpoint}:{checkpoint}", f"{checkpoint}:gone.pt"):
+        with pytest.raises(UserError, match="names several checkpoints; give one"):
+            diverse_mha.load(pair, data, cpu=True)
 
 
 def run_analyze(*arguments):

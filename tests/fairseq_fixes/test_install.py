@@ -56,8 +56,30 @@ def test_plain_values_of_numpy_1_and_2_load(folder, tmp_path):
     assert loaded["args"].arch == "transformer"
 
 
+@pytest.mark.parametrize(
+    ("content", "missing"),
+    [
+        ({"weight": torch.ones(2)}, "has no 'model'"),
+        ([torch.ones(2)], "has no 'model'"),
+        ({"model": {"weight": torch.ones(2)}}, "has no options"),
+        ({"model": {"weight": torch.ones(2)}, "args": None, "cfg": None}, "has no options"),
+    ],
+    ids=["weights", "list", "model", "nothing"],
+)
+def test_a_file_without_model_or_options_is_named(content, missing, tmp_path):
+    torch.save(content, tmp_path / "x.pt")
+    message = f"x.pt: {missing}; give a checkpoint that fairseq-train wrote"
+    for load in (
+        checkpoint_utils.load_checkpoint_to_cpu,
+        lambda path: checkpoint_utils.load_model_ensemble_and_task([path]),
+    ):
+        with pytest.raises(UserError, match=message):
+            load(str(tmp_path / "x.pt"))
+
+
 def test_complete_file_that_fails_to_load_is_not_called_truncated(tmp_path):
-    torch.save({"extra_state": {}}, tmp_path / "checkpoint.pt")
+    state = {"model": {}, "args": argparse.Namespace(arch="transformer")}
+    torch.save(state, tmp_path / "checkpoint.pt")
     with pytest.raises(
         ValueError,
         match="checkpoint.pt: KeyError: 'best_loss'; give a checkpoint that fairseq-train",
