@@ -12,7 +12,7 @@ import diverse_mha
 from diverse_mha.common.files import CONFIGS
 from tests.recipes import recipe
 
-diverse_mha.register()  # not done if a module of the package imported fairseq first
+diverse_mha.register()
 
 IWSLT14 = {"de": 8844, "en": 6628}  # dictionary sizes without the four special symbols
 PTB, WIKITEXT103 = 10004, 267740

@@ -130,6 +130,43 @@ def test_find_spec_runs_no_callback_of_after_import(tmp_path, monkeypatch):
     assert called == [1, 2]
 
 
+def test_a_callback_waits_for_modules_of_its_package(tmp_path, monkeypatch):
+    """Otherwise it would import modules that are incomplete."""
+    package = tmp_path / "waiting"
+    files = {
+        "__init__": "from diverse_mha.common.on_import import after_import\n"
+        "def then():\n    from waiting import outer\n    calls.append(outer.complete)\n"
+        "calls = []\nafter_import('awaited_package', then)",
+        "outer": "import waiting.inner, waiting\nassert not waiting.calls\ncomplete = True",
+        "inner": "import awaited_package",
+    }
+    package.mkdir()
+    for name, text in files.items():
+        (package / f"{name}.py").write_text(text)
+    (tmp_path / "awaited_package.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    for name in ("waiting", "waiting.outer", "waiting.inner", "awaited_package"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    importlib.import_module("waiting.outer")
+    assert sys.modules["waiting"].calls == [True]
+    for name in ("waiting", "waiting.outer", "waiting.inner", "awaited_package"):
+        del sys.modules[name]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("module", ["evaluation.checkpoints", "models.config", "fairseq_fixes.log"])
+def test_a_module_that_imports_fairseq_first_registers_the_package(module):
+    code = (
+        f"import diverse_mha.{module}, fairseq.tasks, fairseq.criterions, fairseq.models; "
+        "assert 'exact_translation' in fairseq.tasks.TASK_REGISTRY; "
+        "assert 'transformer_disagree' in fairseq.models.MODEL_REGISTRY; "
+        "assert 'cross_entropy_with_diversity' in fairseq.criterions.CRITERION_REGISTRY"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     "before", ["", "logging.basicConfig(level=logging.INFO, stream=sys.stdout);"]
 )
