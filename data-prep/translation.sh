@@ -118,13 +118,15 @@ preprocess() { # OPTIONS of fairseq-preprocess
 }
 
 to_bin() { # OPTIONS of fairseq-preprocess
+    local hashes
     fairseq_preprocess "$@" --source-lang "$source" --target-lang "$target" \
         --trainpref "$out/bpe/train" --validpref "$out/bpe/valid" --testpref "$out/bpe/test"
-    corpus_json "${works[*]} ${as_published:-}" >"$tmp/corpus.json"
+    hashes=$(run subwords hashes "$tmp" "dict.$source.txt" "dict.$target.txt")
+    corpus_json "$hashes" "${works[*]} ${as_published:-}" >"$tmp/corpus.json"
 }
 
-corpus_json() { # OPTIONS of the steps: prints what evaluate and translate need to know of the corpus
-    local steps=" $* " rules="" word method=bpe post_process=subword_nmt
+corpus_json() { # HASHES of the dictionaries, OPTIONS of the steps: prints what evaluate and translate need to know of the corpus
+    local steps=" ${*:2} " rules="" word method=bpe post_process=subword_nmt
     for word in $steps; do
         case $word in
             --tokeniser=*) rules+=$'\n  "tokeniser": "'"${word#*=}\"," ;;
@@ -152,6 +154,7 @@ corpus_json() { # OPTIONS of the steps: prints what evaluate and translate need 
     "valid": $(($(wc -l <"$out/bpe/valid.$source"))),
     "test": $(($(wc -l <"$out/bpe/test.$source")))
   },
+  "dictionaries": $1,
   "files_checked": true
 }
 END

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from diverse_mha.common.vocabulary import SPECIAL
 from diverse_mha.corpora.text import read_lines, write_lines
 
 Table = Mapping[str, Sequence[str]]  # field -> column
 MARKS = frozenset({"<s>", "</s>", "<pad>"})  # fairseq's special tokens, not allowed in text
-_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every fairseq dictionary
 
 
 def count_words(lines: Iterable[str], minimum: int = 1) -> dict[str, int]:
     """Return word -> count, without special tokens, most frequent first, ties alphabetically."""
-    counts = Counter(word for line in lines for word in line.split() if word not in _SPECIAL)
+    counts = Counter(word for line in lines for word in line.split() if word not in SPECIAL)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return {word: count for word, count in ordered if count >= minimum}
 

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
+from diverse_mha.common.vocabulary import dictionaries_of
 from diverse_mha.corpora.binarise import binarise, read_columns
 from diverse_mha.corpora.text import parse_lines, read_lines, write_lines
 
@@ -186,7 +187,8 @@ def _binarise(source: Path, target: Path, options: dict) -> str:
         "length": {str(n): 1 for n in LENGTHS},
     }
     binarise(target, dictionaries, splits)
-    write_json(target / "corpus.json", {"corpus": "logic", **options})
+    hashes = dictionaries_of(target, "input0/dict.txt", "input1/dict.txt", "label/dict.txt")
+    write_json(target / "corpus.json", {"corpus": "logic", **options, "dictionaries": hashes})
     return f"{len(splits)} splits, {len(TOKENS)} tokens, {len(RELATIONS)} relations"
 
 

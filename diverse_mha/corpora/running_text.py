@@ -8,6 +8,7 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_json
+from diverse_mha.common.vocabulary import dictionaries_of
 from diverse_mha.corpora.binarise import MARKS
 from diverse_mha.corpora.text import read_lines
 
@@ -47,6 +48,7 @@ def describe(corpus: str, raw: Path, folder: Path, min_count: int) -> str:
         "min_count": min_count,
         # Split -> share of unknown words, including those that are <unk> in the text itself.
         "unknown_words": {split: share_outside(known, raw / f"{split}.txt") for split in SPLITS},
+        "dictionaries": dictionaries_of(folder, "dict.txt"),
     }
     write_json(folder / "corpus.json", made)
     shares = (f"{share:.2%} of {split}" for split, share in made["unknown_words"].items())

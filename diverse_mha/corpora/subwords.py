@@ -1,11 +1,12 @@
 """Subword segmentation with subword-nmt or sentencepiece.
 
 ``python -m diverse_mha.corpora.subwords COMMAND ...``: learn, learn-escaped, dictionary, blanks,
-unknown, apply or vocabulary.
+unknown, apply, vocabulary or hashes.
 """
 
 import contextlib
 import io
+import json
 import re
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli
+from diverse_mha.common.vocabulary import dictionaries_of
 from diverse_mha.corpora.running_text import SPLITS, share_outside
 from diverse_mha.corpora.text import filter_cli, read_lines
 
@@ -205,7 +207,7 @@ def vocabulary(lines: Iterable[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Train a model on files, segment standard input, or write dictionaries and counts."""
+    """Train a model on files, segment standard input, or write dictionaries, counts and hashes."""
     match sys.argv[1:]:
         case ["learn" | "learn-escaped" as what, pieces, model, *files]:
             texts, escape = [*map(Path, files)], what == "learn-escaped"
@@ -220,6 +222,8 @@ def main() -> None:
             filter_cli(make_segmenter("sentencepiece", Path(model)))
         case ["vocabulary"]:
             print(*vocabulary(sys.stdin), sep="\n")
+        case ["hashes", folder, *files]:
+            print(json.dumps(dictionaries_of(Path(folder), *files)))
         case words:
             raise UserError(f"{words}: give a command and its files, as in apply MODEL")
 

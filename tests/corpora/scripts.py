@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from diverse_mha.common.files import ROOT
+from diverse_mha.common.vocabulary import sha256_of_symbols
 from tests import warm
 
 
@@ -62,9 +63,27 @@ def unchecked(script: str) -> str:
 
 
 def digest(out: Path) -> str:
-    """Return a short checksum of the output of a preparation, without stamps and hashes."""
+    """Return a short checksum of the output of a preparation.
+
+    Stamps and hashes are left out, also the hashes of the dictionaries in ``corpus.json``, because
+    the dictionaries are in the output themselves.
+    """
     own = ("stamp", ".hashes")
     paths = (path for path in out.rglob("*") if path.is_file() and path.name not in own)
-    files = sorted((str(path.relative_to(out)), path.read_bytes()) for path in paths)
+    files = sorted((str(path.relative_to(out)), _content(path)) for path in paths)
     lines = (f"{name} {hashlib.sha256(data).hexdigest()}\n" for name, data in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+
+
+def loaded_hashes(data: Path, *files: str) -> dict[str, str]:
+    """Return file -> hash of the symbols that fairseq loads from a data folder's dictionaries."""
+    from fairseq.data import Dictionary
+
+    return {f: sha256_of_symbols(Dictionary.load(str(data / f)).symbols) for f in files}
+
+
+def _content(path: Path) -> bytes:
+    content = path.read_bytes()
+    if path.name == "corpus.json":
+        content = re.sub(rb',\n  "dictionaries": \{[^}]*\}', b"", content)
+    return content

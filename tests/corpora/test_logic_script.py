@@ -8,7 +8,7 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 
 from diverse_mha.corpora.logic import FIELDS, RELATIONS, VARIABLES, generate, grow, length
-from tests.corpora.scripts import digest, refused, run
+from tests.corpora.scripts import digest, loaded_hashes, refused, run
 from tests.reference_logic import as_python, reference_relation, satisfying
 
 DRAWS = 3000
@@ -73,7 +73,11 @@ def test_binarised_data_equals_the_split_files(prepared):
         for row in zip(*columns, strict=True)
     ]
     assert read == split(prepared, "test9")
-    assert json.loads((bin_folder / "corpus.json").read_text())["train_operators"] == 6
+    made = json.loads((bin_folder / "corpus.json").read_text())
+    assert made["train_operators"] == 6
+    assert made["dictionaries"] == loaded_hashes(
+        bin_folder, "input0/dict.txt", "input1/dict.txt", "label/dict.txt"
+    )
 
 
 def test_published_files_are_read_and_a_wrong_line_is_reported(tmp_path):

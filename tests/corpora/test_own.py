@@ -10,7 +10,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.own import decide
 from diverse_mha.corpora.subwords import learn_pieces
 from diverse_mha.corpora.text import write_lines
-from tests.corpora.scripts import digest, refused, run
+from tests.corpora.scripts import digest, loaded_hashes, refused, run
 
 SPLITS = ("train", "valid", "test")
 WORDS = ["--from", "text", "--out", "out", "--workers", "1"]
@@ -156,6 +156,8 @@ def test_like_reuses_rules_merges_and_dictionaries(text, earlier, tmp_path):
     assert first.replace("@@ ", "") == "der mann @-@ hund läuft ."
     made = json.loads((out / "bin/corpus.json").read_text())
     assert {name: made[name] for name in NOTE} == NOTE
+    files = [f"dict.{language}.txt" for language in ("de", "en")]
+    assert made["dictionaries"] == loaded_hashes(earlier / "bin", *files)
     assert (out / "bin/dict.de.txt").read_text().startswith("der 5\nm@@ 2\n")
     assert "subwords: those of earlier; different" in printed
     # "der" and "m@@" are in three of six German lines, and in no English line.

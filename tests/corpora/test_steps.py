@@ -1,5 +1,6 @@
 """Steps of a preparation are atomic and not repeated, and never replace another corpus."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 
 from diverse_mha.common import files
 from diverse_mha.corpora import contents
-from tests.corpora.scripts import ROOT, digest, environment, refused, run
+from tests.corpora.scripts import ROOT, digest, environment, loaded_hashes, refused, run
 
 SCRIPT = """#!/usr/bin/env bash
 # Two steps.
@@ -222,6 +223,20 @@ def wait_for(path: Path, process):
     while not path.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "files"), [("demo", ["dict.lm.txt", "dict.qo.txt"]), ("demo-text", ["dict.txt"])]
+)
+def test_corpus_json_identifies_the_dictionaries(name, files, tmp_path):
+    hashes = []
+    for seed in ("1", "2"):
+        size = ["--sentences" if name == "demo-text" else "--pairs", "40"]
+        run(name, *size, "--seed", seed, "--out", seed, cwd=tmp_path)
+        made = json.loads((tmp_path / seed / "bin/corpus.json").read_text())
+        assert made["dictionaries"] == loaded_hashes(tmp_path / seed / "bin", *files)
+        hashes += {*made["dictionaries"].values()}
+    assert len({*hashes}) == 2, "one joined dictionary a corpus"
 
 
 def test_the_demo_corpus_keeps_its_bytes_and_repeats_only_changed_steps(tmp_path):
