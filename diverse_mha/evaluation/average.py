@@ -21,6 +21,7 @@ from diverse_mha.evaluation.checkpoints import (
     written_by,
 )
 from diverse_mha.evaluation.equal_weights import note_equal_weights
+from diverse_mha.fairseq_fixes.dictionaries import Record, check_same, recorded
 
 #: Kind of checkpoint -> form of its name, pattern with its number, setting that saves it.
 _KINDS = {
@@ -88,8 +89,11 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     note_equal_weights(paths, "the average")
     sums: dict[str, torch.Tensor] = {}
     first: dict[str, tuple] = {}
+    dictionaries: Record = {}
     for path in paths:
         state = load_checkpoint(path)
+        dictionaries = dictionaries or recorded(state)
+        check_same(str(path), recorded(state), str(paths[0]), dictionaries, "do not mix models")
         model = state["model"]
         shapes = {name: tuple(value.shape) for name, value in model.items()}
         first = first or shapes

@@ -1,5 +1,6 @@
 """Reads, checks and writes checkpoints; loads a model with its task; iterates over a split."""
 
+import copy
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -34,6 +35,7 @@ from diverse_mha.fairseq_fixes.checkpoints import (
     reading,
     refusals_named,
 )
+from diverse_mha.fairseq_fixes.dictionaries import check_dictionaries, recorded
 from diverse_mha.models.config import to_namespace
 from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
 
@@ -184,6 +186,24 @@ def fitting(checkpoint: str | Path, data: str | Path) -> Iterator[None]:
         ) from error
 
 
+def check_data(checkpoint: str, state: dict, data: str | Path) -> bool:
+    """Raise an error unless a data folder has the dictionaries of a model. The model is not built.
+
+    Args:
+        checkpoint: the checkpoint, for messages.
+        state: its content, from :func:`load_state`.
+        data: the data folder.
+
+    Returns:
+        As :func:`check_dictionaries`.
+    """
+    options = copy.deepcopy(state["cfg"].task)
+    options.data = str(data)
+    with fitting(checkpoint, data):
+        task = tasks.setup_task(options, from_checkpoint=True)
+    return check_dictionaries(checkpoint, recorded(state), task)
+
+
 # fairseq's model -> our model with the same parameters.
 TWINS = {
     TransformerModel: "transformer_disagree",
@@ -257,6 +277,7 @@ def load(path: str, data: str, *, cpu: bool = False) -> Loaded:
         else:
             with options_explained(BUILDING_ERRORS):
                 task = tasks.setup_task(cfg.task, from_checkpoint=True)
+            check_dictionaries(path, recorded(state), task)
             if "task_state" in state:
                 task.load_state_dict(state["task_state"])
             with options_explained(Exception, cfg.model):

@@ -21,8 +21,10 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.processes import cores, ended_in_order
+from diverse_mha.common.vocabulary import say_unchecked
 
 MADE_FILE = "engine.json"  # file in a converted folder that identifies the checkpoint
+_KEYS = {"of", "positions", "languages", "checked"}  # of this file
 
 
 @dataclass(frozen=True)
@@ -146,15 +148,22 @@ def _converted(checkpoint: str, data: str) -> tuple[Path, tuple[int, int], tuple
     made = _made(folder)
     if made is None and folder.exists():
         raise NotConvertible(f"{folder} exists and is not a converted model; move it")
-    if made is None or made["of"] != of or not {"positions", "languages"} <= made.keys():
+    if made is None or made["of"] != of or not _KEYS <= made.keys():
         made = _convert(checkpoint, data, folder, of)
+    if not made["checked"]:  # also of an earlier conversion
+        say_unchecked(checkpoint, data)
     return folder, tuple(made["positions"]), tuple(made["languages"])
 
 
 def _convert(checkpoint: str, data: str, folder: Path, of: dict) -> dict:
     """Convert a checkpoint, and return the content of ``MADE_FILE``."""
     diverse_mha.register()
-    from diverse_mha.evaluation.checkpoints import check_translates, languages_of, load_state
+    from diverse_mha.evaluation.checkpoints import (
+        check_data,
+        check_translates,
+        languages_of,
+        load_state,
+    )
     from diverse_mha.models.stock_form import stock_state
 
     check_translates(checkpoint)
@@ -165,6 +174,8 @@ def _convert(checkpoint: str, data: str, folder: Path, of: dict) -> dict:
         raise NotConvertible(str(error)) from None
     positions = stock["args"].max_source_positions, stock["args"].max_target_positions
     made = {"of": of, "positions": positions, "languages": languages_of(checkpoint, data)}
+    # False: the checkpoint does not record its dictionaries.
+    made["checked"] = check_data(checkpoint, state, data)
     try:
         _replace(folder, checkpoint, stock, data, made)
     except OSError as error:

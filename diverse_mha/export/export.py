@@ -10,7 +10,7 @@ from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable, js
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import hide_log
-from diverse_mha.evaluation.checkpoints import load_state, save_checkpoint, written_by
+from diverse_mha.evaluation.checkpoints import check_data, load_state, save_checkpoint, written_by
 
 FORMATS = {
     "fairseq": "a checkpoint for stock fairseq",
@@ -102,6 +102,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
     data = args.data or str(state["cfg"].task.data)
     if not Path(data).is_dir():
         raise UserError(f"{data}: no such data folder; give --data DATA")
+    check_data(args.checkpoint, state, data)
     alignment, summary = None, "for CTranslate2"
     if args.alignment_head is not None:
         from diverse_mha.evaluation.aligner import Aligner

@@ -11,6 +11,7 @@ Mends change what fairseq does:
 | | options of checkpoints | evaluates them as Python, and opens files that they name |
 | | atomic writes | leaves a broken checkpoint if killed or if the disk is full |
 | | update checkpoints | skips one that is due at the end of an epoch (fairseq#2230) |
+| ``dictionaries`` | vocabulary | takes another one of the same size for the model's, silently |
 | ``status`` | status.json | reports the end of training only in its log |
 | ``resuming`` | position in the epoch | skips or repeats data if processes or batches change |
 | | state of the task | drops float32 weights with ``--reset-dataloader`` |

@@ -41,6 +41,7 @@ from diverse_mha.fairseq_fixes.checkpoint_options import (
     evaluate_option,
     unset_options,
 )
+from diverse_mha.fairseq_fixes.dictionaries import Read, check_dictionaries, noted_in, recorded
 from diverse_mha.fairseq_fixes.patch import patch
 
 logger = logging.getLogger(__name__)
@@ -195,14 +196,23 @@ def _check_criterion(options: Mapping) -> None:
 
 
 @patch(checkpoint_utils, "load_model_ensemble_and_task")
-def _load_and_explain(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
+def _load_and_explain(
+    load, filenames, arg_overrides=None, task=None, strict=True, suffix="", num_shards=1, state=None
+):
     ensemble, cfg = [], None
     for path in map(str, filenames):  # one by one, so that an error names the right checkpoint
-        with reading(path, arg_overrides), options_explained(BUILDING_ERRORS):
+        reads: dict[str, Read] = {}
+        noted = noted_in(reads)
+        with reading(path, arg_overrides), options_explained(BUILDING_ERRORS), noted:
             try:
-                loaded, cfg, task = load([path], arg_overrides, task, *args, **kwargs)
+                loaded, cfg, task = load(
+                    [path], arg_overrides, task, strict, suffix, num_shards, state
+                )
             except FileNotFoundError as error:
                 raise UserError(f"{path}: cannot open {describe_os_error(error)}") from error
+        # Building a model may read more checkpoints, after its own.
+        record = recorded(state) if state else next(iter(reads.values())).dictionaries
+        check_dictionaries(path, record, task)
         ensemble += loaded
     return ensemble, cfg, task
 

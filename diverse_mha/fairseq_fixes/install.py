@@ -4,6 +4,7 @@ Guards come last, so that they check before a mend does anything.
 """
 
 from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
+    dictionaries,
     checkpoints,
     status,
     moving_average,

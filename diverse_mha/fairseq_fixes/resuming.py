@@ -15,8 +15,9 @@ from fairseq.data.iterators import EpochBatchIterator
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.best_metric import check_validations
+from diverse_mha.fairseq_fixes.dictionaries import Read, check_start_dictionaries, noted_in
 from diverse_mha.fairseq_fixes.log import say_batch, say_length
-from diverse_mha.fairseq_fixes.patch import patch, patched
+from diverse_mha.fairseq_fixes.patch import patch
 from diverse_mha.fairseq_fixes.same_run import (
     FINETUNE,
     check_pruned_heads,
@@ -113,27 +114,19 @@ def check_and_load(load, cfg, trainer, **passed):
     if hasattr(criterion, "begin_training"):
         criterion.begin_training(trainer.get_model())
     loading = getattr(trainer.get_model(), "loading", None)
-    read: dict = {}
-    reader = checkpoint_utils.load_checkpoint_to_cpu
-
-    def recorded(path, *args, **options) -> dict:
-        state = reader(path, *args, **options)
-        read.update(path=str(path), cfg=state.get("cfg"))
-        return state
-
+    reads: dict[str, Read] = {}
     try:
         warm = loading(path, warm=option == FINETUNE) if loading else nullcontext()
-        with (
-            warm,
-            resume_position(trainer.cfg),
-            patched(checkpoint_utils, "load_checkpoint_to_cpu", recorded),
-        ):
+        with warm, resume_position(trainer.cfg), noted_in(reads):
             loaded = load(cfg, trainer, **passed)
     except Exception as error:
-        # Changed options are the likely cause of the error: report them instead.
-        if read.get("cfg"):
-            check_pruned_heads(path, read["cfg"], trainer.cfg)
-        compare_runs(trainer, option, path, read, fits=False)
+        # Changed options or dictionaries are the likely cause of the error: report them instead.
+        if read := reads.get(path):
+            if read.cfg:
+                check_pruned_heads(path, read.cfg, trainer.cfg)
+            compare_runs(trainer, option, path, read, fits=False)
+            if read.dictionaries:
+                check_start_dictionaries(trainer, option, path, read.dictionaries)
         if isinstance(error, AssertionError) and "please reset the optimizer" in str(error):
             raise UserError(f"{path}: {error}") from error
         raise
@@ -141,12 +134,15 @@ def check_and_load(load, cfg, trainer, **passed):
     # fairseq restores the state of a task only with the position. Ours holds float32 weights.
     if state and cfg.reset_dataloader and getattr(trainer.task, "state_is_of_weights", False):
         trainer.task.set_checkpoint_dict(state)
+    read = reads.get(path)
     say_changes(path, compare_runs(trainer, option, path, read))
+    if read is not None:
+        check_start_dictionaries(trainer, option, path, read.dictionaries)
     finished = stop_if_done(trainer, path, *loaded)
     record(trainer, loaded[1], finished=finished)
     record_ends()
     check_validations()
-    before = read.get("cfg") if option is None and read.get("path") == path else None
+    before = read.cfg if option is None and read is not None else None
     say_batch(trainer.cfg, loaded[1].next_epoch_idx, before)
     if not finished:
         say_length(trainer, loaded[1])

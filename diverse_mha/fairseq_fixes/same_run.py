@@ -16,6 +16,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import folder_error
 from diverse_mha.common.options import flag, same_value
 from diverse_mha.fairseq_fixes.checkpoint_options import FILES
+from diverse_mha.fairseq_fixes.dictionaries import Read
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ _ANYWHERE = (
     "tensorboard_logdir wandb_project azureml_logging plasma_path num_workers data_buffer_size "
     "max_tokens_valid batch_size_valid save_dir restore_file finetune_from_model continue_once "
     "reset_dataloader reset_lr_scheduler reset_meters reset_optimizer optimizer_overrides tpu cpu "
-    "suppress_crashes"
+    "suppress_crashes allow_other_dictionary"
 ).split()
 #: Copies of options of the group ``optimization``.
 _COPIES = (("optimizer", "lr"), ("lr_scheduler", "lr"), ("lr_scheduler", "max_update"))
@@ -178,25 +179,25 @@ def check_same_run(
 
 
 def compare_runs(
-    trainer, option: str | None, path: str, read: Mapping, fits: bool = True
+    trainer, option: str | None, path: str, read: Read | None, fits: bool = True
 ) -> list[Change]:
     """Return the changed options of a resumed run; raise an error if they are not permitted.
 
-    ``read`` holds ``path`` and ``cfg`` of the checkpoint that fairseq has read. ``option`` and
-    ``path`` are the result of :func:`check_start`.
+    ``option`` and ``path`` are the result of :func:`check_start`. ``read`` is the checkpoint that
+    this process has read, or None.
     """
-    if read.get("path") != path:
+    if read is None:
         return []
     if option is None:
         own = {
             "criterion": getattr(trainer.get_criterion(), "method_options", ()),
             "model": getattr(trainer.get_model(), "method_options", ()),
         }
-        return check_same_run(path, read["cfg"], trainer.cfg, own, fits)
+        return check_same_run(path, read.cfg, trainer.cfg, own, fits)
     folders = os.path.dirname(path), trainer.cfg.checkpoint.save_dir
     if os.path.realpath(folders[0]) != os.path.realpath(folders[1]):
         return []
-    return list(changes(read["cfg"] or {}, trainer.cfg))
+    return list(changes(read.cfg or {}, trainer.cfg))
 
 
 def check_pruned_heads(path: str, saved: Mapping | None, now: Mapping) -> None:

@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
+from diverse_mha.fairseq_fixes.dictionaries import KEY, recorded
 from diverse_mha.models.components import SIDES
 from diverse_mha.models.config import SEAMS, seam_options, to_namespace
 from diverse_mha.models.language_model import DiverseLanguageModel
@@ -74,7 +75,8 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict
                 f"{path}: {flag(seam.name)} {chosen.name} exists in this package alone; "
                 f"only models with {flag(seam.name)} {stock_only} can be exported"
             )
-    ours = {"_name", "rebuild_batches", *(option.name for option in seam_options())}
+    ours = {"_name", "rebuild_batches", "allow_other_dictionary"}
+    ours |= {option.name for option in seam_options()}
     model, task = (
         {k: v for k, v in vars(to_namespace(x)).items() if k not in ours}
         for x in (options, cfg.task)
@@ -152,6 +154,6 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
         "model": filled,
         "optimizer_history": [history | {"num_updates": 0}],
         "task_state": {},
-        "extra_state": {},
+        "extra_state": {KEY: record} if (record := recorded(state)) else {},
         "last_optimizer_state": None,
     }

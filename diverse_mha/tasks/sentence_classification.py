@@ -15,9 +15,10 @@ from torch import Tensor
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import MAKE_DATA, check_data_exists
+from diverse_mha.fairseq_fixes.dictionaries import plain_symbols
 from diverse_mha.tasks.data_files import check_split, dictionaries_named
 from diverse_mha.tasks.exact_resume import HalfPrecisionState
-from diverse_mha.tasks.text import REBUILD_BATCHES_HELP
+from diverse_mha.tasks.text import OTHER_DICTIONARY_HELP, REBUILD_BATCHES_HELP
 
 
 class SentenceDataset(FairseqDataset):
@@ -113,7 +114,6 @@ def _numbers(samples: list[dict], name: str) -> Tensor:
 
 
 _IN_ORDER = ("valid", "test")  # prefixes of splits that are not shuffled
-_PADDING_WORD = "madeupword"  # prefix of fairseq-preprocess' padding entries
 
 
 @dataclass
@@ -135,6 +135,7 @@ class SentenceClassificationConfig(FairseqDataclass):
         },
     )
     rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
+    allow_other_dictionary: bool = field(default=False, metadata={"help": OTHER_DICTIONARY_HELP})
 
 
 @register_task("sentence_classification", dataclass=SentenceClassificationConfig)
@@ -165,7 +166,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         folder = Path(cfg.data)
         check_data_exists(folder)
         dictionary = _load_dictionary(folder, "input0")
-        labels = _names(_load_dictionary(folder, "label"))
+        labels = plain_symbols(_load_dictionary(folder, "label"))
         if len(labels) < 2:
             raise UserError(f"{folder}/label/dict.txt: {len(labels)} classes; give 2 or more")
         pairs = (folder / "input1").is_dir()
@@ -180,7 +181,7 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
                 raise UserError(
                     f"--accuracy-by {cfg.accuracy_by}: {folder} has no such folder; leave it out"
                 )
-            groups = _names(_load_dictionary(folder, cfg.accuracy_by))
+            groups = plain_symbols(_load_dictionary(folder, cfg.accuracy_by))
         return cls(cfg, dictionary, labels, groups, 2 if pairs else 1)
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs) -> None:
@@ -246,7 +247,3 @@ def _load_dictionary(folder: Path, name: str) -> Dictionary:
         )
     with dictionaries_named(path.parent):
         return Dictionary.load(str(path))
-
-
-def _names(dictionary: Dictionary) -> list[str]:
-    return [s for s in dictionary.symbols[dictionary.nspecial :] if not s.startswith(_PADDING_WORD)]

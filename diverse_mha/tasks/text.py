@@ -17,6 +17,11 @@ REBUILD_BATCHES_HELP = (
     "of an uninterrupted one; this flag switches that off"
 )
 
+OTHER_DICTIONARY_HELP = (
+    "start from a checkpoint whose dictionary has other symbols, so that its rows are trained for "
+    "other words; default: refused"
+)
+
 
 class ExactResume(HalfPrecisionState):
     """Mixin for fairseq's tasks: exact resume, and one-line errors for unusable data."""
@@ -79,6 +84,7 @@ class ExactTranslationConfig(TranslationConfig):
     """Options of ``exact_translation``: those of ``translation``, and exact resume."""
 
     rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
+    allow_other_dictionary: bool = field(default=False, metadata={"help": OTHER_DICTIONARY_HELP})
 
 
 @register_task("exact_translation", dataclass=ExactTranslationConfig)
@@ -91,6 +97,7 @@ class ExactLanguageModelingConfig(LanguageModelingConfig):
     """Options of ``exact_language_modeling``: those of ``language_modeling``, and exact resume."""
 
     rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
+    allow_other_dictionary: bool = field(default=False, metadata={"help": OTHER_DICTIONARY_HELP})
 
 
 @register_task("exact_language_modeling", dataclass=ExactLanguageModelingConfig)

@@ -21,7 +21,7 @@ SEARCH = Search(beam=3, lenpen=1.0, longest=9, max_tokens=100)
 def saved(options: dict) -> dict:
     """Return a checkpoint with the keys that a training saves."""
     state = checkpoint("transformer_disagree", options)
-    state["cfg"].common.user_dir = None
+    state["cfg"].common.user_dir, state["cfg"].task._name = None, "exact_translation"
     history = {"criterion_name": "", "optimizer_name": "", "num_updates": 1}
     history |= {"lr_scheduler_state": {}}
     return state | {"args": None, "optimizer_history": [history], "extra_state": {}}
