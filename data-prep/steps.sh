@@ -13,7 +13,7 @@ step() { folders+=("$1") titles+=("$2") works+=("${*:3}"); }
 
 # run_steps: runs the steps that are not done yet, and writes their stamps.
 run_steps() {
-    local i chain="" earlier="" inputs contents name start code sums places=()
+    local i chain="" made_of="" inputs contents name start code sums places=()
     keep_another_corpus
     for name in "${folders[@]}"; do
         rm -rf -- "$out/.$name.tmp" "$out/.$name.old"
@@ -22,10 +22,10 @@ run_steps() {
     contents=$(contents_of "${places[@]}") || exit 2
     for i in "${!folders[@]}"; do
         name=${folders[i]} title="[$((i + 1))/${#folders[@]}] ${titles[i]}:"
-        chain+="step: $name ${works[i]}"$'\n' inputs=$(digest sha256 <<<"$earlier")
+        chain+="step: $name ${works[i]}"$'\n' inputs=$(digest sha256 <<<"$made_of")
         if whole "$name" && of_corpus "$out/$name" && made_from "$out/$name" "$inputs" &&
             [[ "$(grep '^step: ' "$out/$name/stamp")"$'\n' == "$chain" ]]; then
-            earlier+=$(grep '^sha256: ' "$out/$name/stamp") || true
+            made_of+=$(grep '^sha256: ' "$out/$name/stamp") || true
             echo "$title $(sed -n 's/^summary: //p' "$out/$name/stamp") (already done)"
             continue
         fi
@@ -46,7 +46,7 @@ run_steps() {
         sizes "$tmp" | sed 's/^/file: /' >>"$tmp.stamp"
         sums=$(contents_of "$name" "$tmp") || exit 2
         printf '%s' "${sums:+$sums$'\n'}" | sed "s/^$name /sha256: /" >>"$tmp.stamp"
-        earlier+=$(grep '^sha256: ' "$tmp.stamp") || true
+        made_of+=$(grep '^sha256: ' "$tmp.stamp") || true
         mv -- "$tmp.stamp" "$tmp/stamp"
         [[ ! -e $out/$name && ! -L $out/$name ]] || mv -- "$out/$name" "$out/.$name.old"
         mv -- "$tmp" "$out/$name"
