@@ -108,7 +108,7 @@ def test_every_method_is_trained_alone_or_refused_before_the_preparation(name, m
 
 
 def test_a_refused_method_names_those_that_fit():
-    with pytest.raises(UserError, match="does not fit ptb .*; choose from em_routing_decoder$"):
+    with pytest.raises(UserError, match="does not fit ptb .*; choose from em_routing_decoder, "):
         recipe("ptb", "method=em_routing_1_2")
 
 
