@@ -18,7 +18,7 @@ from benchmarks.report import MIB, ratio
 from benchmarks.rounds import run_rounds, summarise
 from diverse_mha.common.errors import run_cli
 from diverse_mha.common.tables import Layout, to_text
-from diverse_mha.evaluation.checkpoints import Loaded, iterate_batches, load
+from diverse_mha.evaluation.models import Loaded, open_models
 
 CPU = torch.device("cpu")
 STEPS = 20  # length of every translation, so that all models do the same work
@@ -38,8 +38,8 @@ def translate(loaded: Loaded, batch: dict) -> None:
 
 def load_and_translate(path: str, data: str, subset: str) -> None:
     """Load a model and translate its largest batch, for the peak memory."""
-    loaded = load(path, data, cpu=True)
-    batches = iterate_batches(loaded, subset, max_tokens=1500)
+    loaded = open_models(path, data, cpu=True, heads=True)
+    batches = loaded.batches(subset, max_tokens=1500)
     translate(loaded, max(batches, key=lambda batch: batch["ntokens"]))
 
 
@@ -64,9 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--subset", default="test")
     args = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    models = {path: load(path, args.data, cpu=True) for path in args.checkpoints}
+    models = {path: open_models(path, args.data, cpu=True, heads=True) for path in args.checkpoints}
     first = args.checkpoints[0]
-    batches = list(iterate_batches(models[first], args.subset, max_tokens=1500))
+    batches = list(models[first].batches(args.subset, max_tokens=1500))
     rounds = [batches[n % len(batches)] for n in range(args.rounds + 1)]
     summaries = {}
     tokens = {

@@ -6,7 +6,7 @@ from diverse_mha.analysis.results import Similarity
 from diverse_mha.analysis.similarity import Selection, mean, real_rows
 from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.checkpoints import Loaded
+from diverse_mha.evaluation.models import Loaded
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
     FEWEST,

@@ -37,14 +37,7 @@ from diverse_mha.common.processes import versions
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.ranges import SHARE
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.checkpoints import (
-    Loaded,
-    batches_of,
-    check_same_blocks,
-    head_states,
-    iterate_batches,
-    load,
-)
+from diverse_mha.evaluation.models import Loaded, check_same_blocks, open_models
 from diverse_mha.measures.similarity import THRESHOLD
 
 #: Libraries that the figures and the report need.
@@ -131,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
         check_libraries()
     import_plugin(args.user_dir)
     hide_log("")
-    models, against = open_models(
+    models, against = open_compared(
         args.checkpoints, args.data, selection, against=args.against, cpu=args.cpu
     )
     paths = [*args.checkpoints, *([args.against] if args.against else [])]
@@ -248,7 +241,7 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
     )
 
 
-def open_models(
+def open_compared(
     paths: list[str],
     data: str,
     selection: Selection,
@@ -268,16 +261,17 @@ def open_models(
     Returns:
         The models, and the model of ``against`` or None.
     """
-    models = [load(path, data, cpu=cpu) for path in ([*paths, against] if against else paths)]
+    every = [*paths, against] if against else paths
+    models = [open_models(path, data, cpu=cpu, heads=True) for path in every]
     check_same_blocks(models)
     depths = [{site.component: site.number for site in sites_of(one.model)} for one in models]
     for path, depth in zip(paths, depths, strict=False):
         check_selection(selection, depth, path)
     for loaded in models:
-        batches_of(loaded, selection.subset, selection.max_tokens)
+        loaded.batches(selection.subset, selection.max_tokens)
     # Skip sentences that are too long for any of the models.
-    limit = utils.resolve_max_positions(*(loaded.longest() for loaded in models))
-    models = [loaded._replace(limit=limit) for loaded in models]
+    limit = utils.resolve_max_positions(*(loaded.longest for loaded in models))
+    models = [replace(loaded, limit=limit) for loaded in models]
     if not against:
         return models, None
     for loaded, depth in zip(models[:-1], depths, strict=False):
@@ -288,7 +282,7 @@ def open_models(
 def _first_sentences(loaded: Loaded, selection: Selection) -> set[int]:
     """Return the indices of the first sentences of the split that are not too long."""
     dataset = loaded.task.dataset(selection.subset)
-    numbers, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), loaded.longest())
+    numbers, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), loaded.longest)
     return {int(number) for number in numbers[: selection.sentences]}
 
 
@@ -302,17 +296,17 @@ def analyze(
     kept = head_numbers(loaded.model)
     meter, count, viewed, sentences = HeadsMeter(selection, kept), 0, None, []
     comparison = AgainstMeter(selection) if against else None
-    batches = iterate_batches(loaded, selection.subset, max_tokens=selection.max_tokens, label=name)
+    batches = loaded.batches(selection.subset, selection.max_tokens, label=name)
     for sample in batches:
         viewed = _first_sentences(loaded, selection) if viewed is None else viewed
         numbers = sample["id"].tolist()
         rows = [row for row, n in enumerate(numbers) if n in viewed]
         wanted = {*selection.states, "weights"} if rows else selection.states
-        states = head_states(loaded.model, sample, tuple(wanted))
+        states = loaded.states(sample, tuple(wanted))
         try:
             meter.update(states)
             if comparison is not None:
-                comparison.update(states, head_states(against.model, sample, ("outputs",)))
+                comparison.update(states, against.states(sample, ("outputs",)))
         except ValueError as error:  # NaN or infinity
             raise UserError(f"{loaded.path}: {error}") from error
         for row in rows:

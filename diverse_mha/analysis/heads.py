@@ -26,14 +26,7 @@ from diverse_mha.attention import STATE_NAMES, HeadStates, check_state_names
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
 from diverse_mha.corpora.prepared import preparation, read_side
-from diverse_mha.evaluation.checkpoints import (
-    Loaded,
-    head_states,
-    iterate_batches,
-    on_device,
-    translation_batch,
-)
-from diverse_mha.evaluation.checkpoints import load as load_checkpoint
+from diverse_mha.evaluation.models import Loaded, open_models, translation_batch
 
 Sentences = Sequence[str]
 
@@ -125,7 +118,7 @@ class HeadModel:
         if isinstance(target, str):
             raise UserError("target: give a list of translations, one for each sentence")
         sample, source, predicted = self._sample(sentences, target, beam)
-        recorded = head_states(self.loaded.model, sample, check_state_names(states))
+        recorded = self.loaded.states(sample, check_state_names(states))
         read = {"source": source, "target": predicted if "encoder" in recorded else source}
         heads = {}
         for component, layers in recorded.items():
@@ -152,7 +145,7 @@ class HeadModel:
             target = [second] if tab and not pair else None
             sample, _, _ = self._sample([(first, second) if pair else first], target, beam=5)
             sample["id"] = torch.tensor([number])
-            states = head_states(self.loaded.model, sample, ("weights",))
+            states = self.loaded.states(sample, ("weights",))
             numbers = head_numbers(self.loaded.model)
             shown.append(take_sentence(self.loaded.task, sample, 0, states, selection, numbers))
         return shown
@@ -162,8 +155,7 @@ class HeadModel:
     ) -> tuple[dict, list[Tensor], list[Tensor] | None]:
         """Return fairseq's batch on the model's device, the source and the predicted tokens."""
         sample, source, predicted = self._make_sample(sentences, target, beam)
-        (sample,) = on_device(self.loaded, [sample])
-        return sample, source, predicted
+        return self.loaded.on_device(sample), source, predicted
 
     def _make_sample(self, sentences, target, beam: int):
         task = self.loaded.task
@@ -196,7 +188,7 @@ class HeadModel:
     def _encode(self, side: int, sentences: Sentences) -> list[Tensor]:
         """Return the tokens of the source (side 0) or target sentences; each ends with eos."""
         dictionary, encode = self._dictionary(side), self._encoder(side)
-        longest = self.loaded.longest()
+        longest = self.loaded.longest
         longest = longest[side] if isinstance(longest, tuple) else longest
         rows = []
         for number, sentence in enumerate(sentences, 1):
@@ -213,7 +205,7 @@ class HeadModel:
         return rows
 
     def _encoder(self, side: int) -> Callable[[str], str]:
-        data, cfg = Path(self.loaded.options().data), self.loaded.options()
+        data, cfg = Path(self.loaded.options.data), self.loaded.options
         if not hasattr(cfg, "source_lang") or not preparation(data).method:
             return lambda line: line
         return read_side(data, (cfg.source_lang, cfg.target_lang)[side]).encode()
@@ -231,7 +223,7 @@ class HeadModel:
         """Return the model's own translations; each ends with eos."""
         task, model = self.loaded.task, self.loaded.model
         generator = task.build_generator([model], GenerationConfig(beam=beam))
-        (sample,) = on_device(self.loaded, [{"net_input": net_input}])
+        sample = self.loaded.on_device({"net_input": net_input})
         return [best["tokens"].long().cpu() for best, *_ in generator.generate([model], sample)]
 
 
@@ -266,7 +258,7 @@ def load(path: str | Path, data: str | Path, *, cpu: bool = False) -> HeadModel:
         data: folder with the dictionaries that the model was trained with.
         cpu: do not use a GPU.
     """
-    return HeadModel(load_checkpoint(str(path), str(data), cpu=cpu))
+    return HeadModel(open_models(str(path), data, cpu=cpu, heads=True))
 
 
 def is_heads_file(path: Path) -> bool:
@@ -300,10 +292,10 @@ def mean_outputs(path: str | Path, data: str | Path, subset: str = "valid") -> T
 
     Li et al. 2021, section 4.1.2.3. For a language model, the decoder's heads are used.
     """
-    loaded = load_checkpoint(str(path), str(data))
+    loaded = open_models(str(path), data, heads=True)
     total, count = 0.0, 0
-    for sample in iterate_batches(loaded, subset):
-        recorded = head_states(loaded.model, sample, ("outputs",))
+    for sample in loaded.batches(subset):
+        recorded = loaded.states(sample, ("outputs",))
         layers = recorded.get("encoder") or recorded["decoder"]
         for states in layers:
             rows = real_rows(states).double().cpu()  # (N, H D)
@@ -337,6 +329,6 @@ def encoder_attention(
     query = max(range(len(tokens) - 1), key=lambda n: len(tokens[n].strip("@▁")))
     sample = {"net_input": _batch([dataset[number]["source"].long()], dictionary.pad())}
     sample["net_input"]["prev_output_tokens"] = torch.tensor([[task.target_dictionary.eos()]])
-    (sample,) = on_device(model.loaded, [sample])
-    layers = head_states(model.loaded.model, sample, ("weights",))["encoder"]
+    sample = model.loaded.on_device(sample)
+    layers = model.loaded.states(sample, ("weights",))["encoder"]
     return tokens, query, layers[-1].weights[0, :, query].float().cpu().numpy()

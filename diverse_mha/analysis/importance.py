@@ -21,8 +21,8 @@ from diverse_mha.analysis.ablation import (
 from diverse_mha.analysis.results import Ablation, Gradient, Importance, Layer
 from diverse_mha.analysis.similarity import Selection, mean
 from diverse_mha.common.progress import with_progress
-from diverse_mha.evaluation.checkpoints import Loaded, batches_of, on_device
 from diverse_mha.evaluation.comparison.statistics import holm, rate
+from diverse_mha.evaluation.models import Loaded
 
 ABLATION, GRADIENT = "importance", "importance-gradient"
 
@@ -173,10 +173,10 @@ def measure_importance(
         The result of :meth:`ImportanceMeter.result`.
     """
     sites = chosen_sites(loaded.model, selection)
-    batches = batches_of(loaded, selection.subset, selection.max_tokens)
+    batches = loaded.batches(selection.subset, selection.max_tokens)
     measures = tuple(name for name in selection.measures if name in (ABLATION, GRADIENT))
     meter = ImportanceMeter(loaded.model, sites, measures, means)
-    steps = (site for sample in on_device(loaded, batches) for site in meter.update(sample))
+    steps = (site for sample in batches for site in meter.update(sample))
     if label:
         title = f"{label} {selection.subset}, importance"
         steps = with_progress(steps, title, "modules", total=len(batches) * len(sites))

@@ -13,7 +13,7 @@ from diverse_mha.common.outputs import add_force, check_replaceable
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.ranges import between
-from diverse_mha.evaluation.checkpoints import save_checkpoint, written_by
+from diverse_mha.evaluation.states import write_state, written_by
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,7 +132,7 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     heads = list(pruning.removals(loaded, count, ranking, name))
     after = pruning.token_loss(*score)
     make = removal.removed_state if args.remove else pruning.pruned_state
-    save_checkpoint(make(path, loaded, heads), args.output)
+    write_state(make(path, loaded, heads), args.output)
     total = len(pruning.heads_in(loaded.model))
     print(f"{args.output}: {path} without {count} of {total} heads, by {args.by}")
     print(f"pruned, in this order: {', '.join(map(str, heads)) or 'none'}")

@@ -31,17 +31,10 @@ from diverse_mha.common.files import write_files, write_text
 from diverse_mha.common.options import split_list
 from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.tables import Layout, csv_text, to_text
-from diverse_mha.evaluation.checkpoints import (
-    Loaded,
-    forget_training,
-    head_states,
-    iterate_batches,
-    load,
-    load_checkpoint,
-    save_checkpoint,
-)
 from diverse_mha.evaluation.comparison.runs import without_seed
 from diverse_mha.evaluation.equal_weights import equal_weights
+from diverse_mha.evaluation.models import Loaded, open_models
+from diverse_mha.evaluation.states import forget_training, open_state, write_state
 
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures import Plot
@@ -67,7 +60,7 @@ class Head(NamedTuple):
 
 def load_prunable(path: str, data: str, *, cpu: bool) -> Loaded:
     """Load a model. Raise ``UserError`` unless its aggregation is linear."""
-    loaded = load(path, data, cpu=cpu)
+    loaded = open_models(path, data, cpu=cpu, heads=True)
     for site in sites_of(loaded.model):
         if not isinstance(site.attention.out_proj, nn.Linear):
             raise UserError(
@@ -168,11 +161,9 @@ def _rank(
 
 def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Head, Head], float]:
     meter = HeadsMeter(selection._replace(measures=("cka",)), head_numbers(loaded.model))
-    batches = iterate_batches(
-        loaded, selection.subset, max_tokens=selection.max_tokens, label=label
-    )
+    batches = loaded.batches(selection.subset, selection.max_tokens, label=label)
     for sample in batches:
-        meter.update(head_states(loaded.model, sample, ("outputs",)))
+        meter.update(loaded.states(sample, ("outputs",)))
     return {
         (Head(component, int(number), i + 1), Head(component, int(number), j + 1)): value
         for component, entry in meter.result().components.items()
@@ -202,7 +193,7 @@ def token_loss(loaded: Loaded, subset: str, max_tokens: int, label: str) -> floa
     ``label`` names the progress bar.
     """
     total = count = 0.0
-    for sample in iterate_batches(loaded, subset, max_tokens=max_tokens, label=label):
+    for sample in loaded.batches(subset, max_tokens, label=label):
         output = run_model(loaded.model, sample)
         losses, counts = sentence_losses(loaded.model, sample, output)
         total, count = total + float(losses.sum()), count + float(counts.sum())
@@ -217,7 +208,7 @@ def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
         loaded: the model of this checkpoint, already pruned.
         heads: the pruned heads, to record in the checkpoint.
     """
-    state = load_checkpoint(path)
+    state = open_state(path, finite=True)
     names = {module: name for name, module in loaded.model.named_modules()}
     for site in sites_of(loaded.model):
         pruned = site.attention.out_proj.weight.cpu()
@@ -324,7 +315,7 @@ def _bleu(curve: Curve, state: dict) -> float:
 
     with tempfile.TemporaryDirectory(prefix="prune-") as folder:
         checkpoint, result = Path(folder, "pruned.pt"), Path(folder, "scores.json")
-        save_checkpoint(state, checkpoint)
+        write_state(state, checkpoint)
         words = [str(checkpoint), curve.data, "--subset", curve.score_subset]
         words += ["--output", str(result), *(["--cpu"] if curve.cpu else [])]
         root = logging.getLogger()

@@ -7,7 +7,8 @@ from omegaconf import OmegaConf
 from diverse_mha.analysis.ablation import sites_of
 from diverse_mha.analysis.pruning import Head, record_pruned
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.checkpoints import Loaded, read_state, twin_of, twin_options
+from diverse_mha.evaluation.models import Loaded, twin_of, twin_options
+from diverse_mha.evaluation.states import grouped, open_state
 from diverse_mha.models.pruned_heads import keep_heads, pruned_text
 
 
@@ -52,7 +53,7 @@ def removed_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
         heads: the heads to remove.
     """
     check_one_left(loaded, heads)
-    state = read_state(path)
+    state = grouped(path, open_state(path))
     config = {group: _plain(options) for group, options in state["cfg"].items()}
     if twin := twin_of(loaded.architecture):
         options = twin_options(twin, loaded.architecture, state["cfg"].model)

@@ -14,7 +14,8 @@ from diverse_mha.common.progress import counted, hide_log
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.evaluation.aligner import Aligner, pharaoh
-from diverse_mha.evaluation.checkpoints import check_translates, load
+from diverse_mha.evaluation.models import open_models
+from diverse_mha.evaluation.states import check_translates, open_state
 from diverse_mha.measures.alignment import (
     SYMMETRISATIONS,
     Links,
@@ -223,8 +224,11 @@ class Direction:
 
     def __init__(self, checkpoint: str, data: str, args: argparse.Namespace, *, reverse: bool):
         head = args.reverse_head if reverse else args.head
-        check_translates(checkpoint)
-        self.aligner = Aligner(load(checkpoint, data, cpu=args.cpu), data)
+        state = open_state(checkpoint)
+        check_translates(checkpoint, state)
+        states = {checkpoint: state}
+        loaded = open_models(checkpoint, data, cpu=args.cpu, heads=True, states=states)
+        self.aligner = Aligner(loaded, data)
         self.reverse, self.data = reverse, data
         option = "--reverse-head" if reverse else "--head"
         self._row = None if head is None else self.aligner.choose(option, head)

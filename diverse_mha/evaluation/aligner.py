@@ -13,13 +13,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.subwords import restore
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.checkpoints import (
-    Loaded,
-    head_states,
-    iterate_batches,
-    on_device,
-    translation_batch,
-)
+from diverse_mha.evaluation.models import Loaded, translation_batch
 from diverse_mha.measures.alignment import (
     Links,
     best_sources,
@@ -139,8 +133,8 @@ class Aligner:
     def split(self, subset: str, max_tokens: int = 4000) -> list[Aligned]:
         """Align the sentences of a split."""
         sentences, texts = [], None
-        for sample in iterate_batches(self.loaded, subset, max_tokens=max_tokens, label="aligning"):
-            # Read the texts inside the loop, because iterate_batches loads the split for _text.
+        for sample in self.loaded.batches(subset, max_tokens, label="aligning"):
+            # Read the texts inside the loop, because batches() loads the split for _text.
             texts = texts or [self._text(subset, language) for language in self.languages]
             subwords = [tuple(text and text[n] for text in texts) for n in sample["id"].tolist()]
             sentences += self._batch(sample, subwords)
@@ -175,11 +169,11 @@ class Aligner:
         """
         sample = translation_batch(self.loaded.task, [source.long()], [target.long()])
         sample["id"] = torch.zeros(1)
-        (alignment,) = self._batch(next(on_device(self.loaded, [sample])), [(subwords, None)])
+        (alignment,) = self._batch(self.loaded.on_device(sample), [(subwords, None)])
         return alignment
 
     def _batch(self, sample: dict, subwords: list[Subwords]) -> Iterator[Aligned]:
-        states = head_states(self.loaded.model, sample, {"cross": ("weights",)})["cross"]
+        states = self.loaded.states(sample, {"cross": ("weights",)})["cross"]
         by_layer = [layer.weights.float() for layer in states]  # (B, H, T, S) each
         by_layer = [w for w in by_layer if w.size(1)]  # skip layers whose heads are all pruned
         weights = torch.cat(

@@ -14,13 +14,13 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import check_output_file
 from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable
 from diverse_mha.common.progress import counted
-from diverse_mha.evaluation.checkpoints import (
+from diverse_mha.evaluation.equal_weights import note_equal_weights
+from diverse_mha.evaluation.states import (
     forget_training,
-    load_checkpoint,
-    save_checkpoint,
+    open_state,
+    write_state,
     written_by,
 )
-from diverse_mha.evaluation.equal_weights import note_equal_weights
 from diverse_mha.fairseq_fixes.dictionaries import Record, check_same, recorded
 
 #: Kind of checkpoint -> form of its name, pattern with its number, setting that saves it.
@@ -76,7 +76,7 @@ def newest_checkpoints(
 
 def averaged_from(path: str | Path) -> list[str] | None:
     """Return the names of the checkpoints that a checkpoint averages; None if it records none."""
-    names = (load_checkpoint(path, mmap=True).get("extra_state") or {}).get("averaged_from")
+    names = (open_state(path).get("extra_state") or {}).get("averaged_from")
     return [*map(str, names)] if isinstance(names, list) else None
 
 
@@ -91,7 +91,7 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     first: dict[str, tuple] = {}
     dictionaries: Record = {}
     for path in paths:
-        state = load_checkpoint(path)
+        state = open_state(path, finite=True)
         dictionaries = dictionaries or recorded(state)
         check_same(str(path), recorded(state), str(paths[0]), dictionaries, "do not mix models")
         model = state["model"]
@@ -157,6 +157,6 @@ def run(args: argparse.Namespace) -> int:
     check_replaceable(
         "--output", args.output, is_own=written_by("average"), inputs=paths, force=args.force
     )
-    save_checkpoint(average_checkpoints(paths), args.output)
+    write_state(average_checkpoints(paths), args.output)
     print(f"{args.output}: the average of {', '.join(path.name for path in paths)}")
     return 0

@@ -158,22 +158,19 @@ def _converted(checkpoint: str, data: str) -> tuple[Path, tuple[int, int], tuple
 def _convert(checkpoint: str, data: str, folder: Path, of: dict) -> dict:
     """Convert a checkpoint, and return the content of ``MADE_FILE``."""
     diverse_mha.register()
-    from diverse_mha.evaluation.checkpoints import (
-        check_data,
-        check_translates,
-        languages_of,
-        load_state,
-    )
+    from diverse_mha.evaluation.models import check_data
+    from diverse_mha.evaluation.states import check_translates, grouped, languages_of, open_state
     from diverse_mha.models.stock_form import stock_state
 
-    check_translates(checkpoint)
-    state = load_state(checkpoint)
+    state = open_state(checkpoint)
+    check_translates(checkpoint, state)
+    state = grouped(checkpoint, state)
     try:
         stock = stock_state(checkpoint, state, namespace=True)
     except UserError as error:
         raise NotConvertible(str(error)) from None
     positions = stock["args"].max_source_positions, stock["args"].max_target_positions
-    made = {"of": of, "positions": positions, "languages": languages_of(checkpoint, data)}
+    made = {"of": of, "positions": positions, "languages": languages_of(state, data)}
     # False: the checkpoint does not record its dictionaries.
     made["checked"] = check_data(checkpoint, state, data)
     try:
@@ -216,13 +213,13 @@ def convert_stock(
     """
     from ctranslate2.converters import FairseqConverter
 
-    from diverse_mha.evaluation.checkpoints import save_checkpoint
+    from diverse_mha.evaluation.states import write_state
     from diverse_mha.tasks.data_files import dictionaries_named
 
     if stock["args"].task == "translation":
         name_languages(stock["args"], data)
     checkpoint = output.with_name("stock.pt")
-    save_checkpoint(stock, checkpoint)
+    write_state(stock, checkpoint)
     try:
         with dictionaries_named(data):
             converter = FairseqConverter(str(checkpoint), str(data))

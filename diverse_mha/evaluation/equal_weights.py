@@ -5,22 +5,26 @@ Called by ``average``, by ``prune --curve``, and for ensembles by ``evaluate`` a
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from diverse_mha.evaluation.checkpoints import load_checkpoint
+from diverse_mha.evaluation.states import open_state
 
+Reader = Callable[[str], dict]
 Pair = tuple[str, str]  # a checkpoint, and an earlier one that has its weights
 
 
-def equal_weights(paths: Iterable[str | Path]) -> Iterator[Pair]:
-    """Yield each checkpoint that has the weights of an earlier one, with that one."""
+def equal_weights(paths: Iterable[str | Path], read: Reader = open_state) -> Iterator[Pair]:
+    """Yield each checkpoint that has the weights of an earlier one, with that one.
+
+    ``read`` returns the content of a checkpoint.
+    """
     models: dict[str, dict[str, Tensor]] = {}
     for path in map(str, paths):
-        weights = load_checkpoint(path, mmap=True)["model"]
+        weights = read(path)["model"]
         earlier = next((name for name in models if _equal(models[name], weights)), None)
         if earlier is None:
             models[path] = weights
@@ -28,9 +32,9 @@ def equal_weights(paths: Iterable[str | Path]) -> Iterator[Pair]:
             yield path, earlier
 
 
-def note_equal_weights(paths: Iterable[str | Path], what: str) -> None:
+def note_equal_weights(paths: Iterable[str | Path], what: str, read: Reader = open_state) -> None:
     """Print a note for each checkpoint whose weights count twice in ``what``."""
-    for path, earlier in equal_weights(paths):
+    for path, earlier in equal_weights(paths, read):
         print(
             f"note: {path} has the weights of {earlier}, which count twice in {what}; name one of "
             "them, unless you want that",

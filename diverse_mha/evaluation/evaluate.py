@@ -28,7 +28,6 @@ from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.subwords import join_subwords, restore
 from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
 from diverse_mha.evaluation.bleu import TRANSLATIONS, Decoding, check_scorer, report
-from diverse_mha.evaluation.checkpoints import check_translates, load_checkpoint, settings
 from diverse_mha.evaluation.engine import CTranslate2, Search, open_engine
 from diverse_mha.evaluation.fairseq_command import (
     add_samples,
@@ -37,6 +36,7 @@ from diverse_mha.evaluation.fairseq_command import (
     parse_with_fairseqs,
     run_fairseq,
 )
+from diverse_mha.evaluation.states import check_translates, open_state, settings
 from diverse_mha.evaluation.translate import add_beam_arguments, add_engine
 from diverse_mha.tasks.data_files import check_split, splits_in
 
@@ -211,9 +211,10 @@ def main(words: Sequence[str]) -> int:
     """Translate and score; return the exit code."""
     args, inputs = parse_with_fairseqs(build_parser(), words, _REFUSED)
     data = Path(args.data)
-    for checkpoint in inputs.checkpoints:
-        check_translates(checkpoint)
-    task = settings(load_checkpoint(inputs.checkpoints[0], mmap=True))
+    states = {path: open_state(path) for path in inputs.checkpoints}
+    for checkpoint, state in states.items():
+        check_translates(checkpoint, state)
+    task = settings(states[inputs.checkpoints[0]])
     trained = task.get("source_lang"), task.get("target_lang")
     pair, (source_lang, target_lang) = languages(data, args.subset, args.target_lang, trained)
     check_scorer(target_lang)

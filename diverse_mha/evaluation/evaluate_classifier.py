@@ -14,9 +14,10 @@ from diverse_mha.common.files import MAKE_DATA, check_data_exists, write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import hide_log, with_progress
-from diverse_mha.evaluation.checkpoints import Loaded, check_task, load, load_checkpoint, on_device
 from diverse_mha.evaluation.fairseq_command import evaluation_output, evaluation_parser
+from diverse_mha.evaluation.models import Loaded, open_models
 from diverse_mha.evaluation.run_folder import open_folders
+from diverse_mha.evaluation.states import check_task, open_state
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -82,7 +83,7 @@ def predict(loaded: Loaded, subset: str, batch_size: int) -> list[tuple[int, int
         task.dataset(subset), max_sentences=batch_size
     ).next_epoch_itr(shuffle=False)
     answers = {}
-    for sample in on_device(loaded, with_progress(batches, subset, "batches")):
+    for sample in map(loaded.on_device, with_progress(batches, subset, "batches")):
         chosen = loaded.model(**sample["net_input"])[0].argmax(dim=-1)
         groups = sample["group"].tolist() if "group" in sample else [None] * len(chosen)
         rows = zip(chosen.tolist(), sample["target"].tolist(), groups, strict=True)
@@ -117,7 +118,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Evaluate the splits; return the exit code."""
     args = build_parser().parse_args(words)
     checkpoint, _ = open_folders(args.checkpoint, ())
-    check_task(checkpoint, load_checkpoint(checkpoint, mmap=True), "sentence_classification")
+    state = open_state(checkpoint)
+    check_task(checkpoint, state, "sentence_classification")
     data = Path(args.data)
     check_data_exists(data)
     if not (data / "label").is_dir():
@@ -125,7 +127,8 @@ def main(words: Sequence[str] | None = None) -> int:
     import_plugin(args.user_dir)
     subsets = subsets_of(data, args.subset)
     hide_log()
-    loaded = load(checkpoint, args.data, cpu=args.cpu)
+    states = {checkpoint: state}
+    loaded = open_models(checkpoint, args.data, cpu=args.cpu, heads=True, states=states)
     model, task = loaded.model, loaded.task
     asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}
     output = evaluation_output(args, [checkpoint], "accuracy", asked, "subsets")

@@ -19,7 +19,6 @@ from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cl
 from diverse_mha.common.files import check_data_folder, json_text, sha256_of, write_results
 from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.processes import versions
-from diverse_mha.evaluation.checkpoints import check_task, load_checkpoint, updates_of
 from diverse_mha.evaluation.fairseq_command import (
     Inputs,
     add_samples,
@@ -28,6 +27,7 @@ from diverse_mha.evaluation.fairseq_command import (
     parse_with_fairseqs,
     run_fairseq,
 )
+from diverse_mha.evaluation.states import check_task, open_state, updates_of
 from diverse_mha.fairseq_fixes.patch import patched
 from diverse_mha.tasks.data_files import check_split, splits_in
 
@@ -168,7 +168,7 @@ def main(words: Sequence[str]) -> int:
     """Score the split; return the exit code."""
     args, inputs = parse_with_fairseqs(build_parser(), words, _REFUSED)
     checkpoint, data = inputs.checkpoint, Path(args.data)
-    state = load_checkpoint(checkpoint, mmap=True)
+    state = open_state(checkpoint)
     trained = check_task(checkpoint, state, "language_modeling")
     tokens = count_tokens(data, args.subset)
     block = trained.get("tokens_per_sample") or 1024  # fairseq's default

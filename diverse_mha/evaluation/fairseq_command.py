@@ -22,9 +22,10 @@ from diverse_mha.common.files import USER_DIR, check_output_file, read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.progress import Progress, hide_log, with_progress
-from diverse_mha.evaluation.checkpoints import fitting, load_checkpoint
 from diverse_mha.evaluation.equal_weights import note_equal_weights
+from diverse_mha.evaluation.models import fitting
 from diverse_mha.evaluation.run_folder import open_folders
+from diverse_mha.evaluation.states import open_state
 from diverse_mha.fairseq_fixes.patch import patched
 
 #: Rejected fairseq options, with the reason.
@@ -124,7 +125,7 @@ def _sampled(inputs: Inputs, samples: int | None) -> Inputs:
             f"{option}: cannot be combined with --model-overrides; add attention_samples there"
         )
     for path in inputs.checkpoints:
-        cfg = load_checkpoint(path, mmap=True).get("cfg") or {}
+        cfg = open_state(path).get("cfg") or {}
         if not (cfg.get("model") or {}).get("attention_noise"):
             raise UserError(
                 f"{option}: {path} was trained without --attention-noise; leave the option out"

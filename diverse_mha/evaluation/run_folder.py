@@ -12,12 +12,7 @@ from diverse_mha.evaluation.average import (
     by_number,
     newest_checkpoints,
 )
-from diverse_mha.evaluation.checkpoints import (
-    load_checkpoint,
-    save_checkpoint,
-    settings,
-    written_by,
-)
+from diverse_mha.evaluation.states import open_state, settings, write_state, written_by
 from diverse_mha.recipes.steps import GROUPS, Pipeline, read_pipeline
 
 AVERAGED, BEST, LAST = "averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"
@@ -53,7 +48,7 @@ def pipeline_of(folder: Path) -> Pipeline:
     file = next((folder / name for name in (LAST, BEST) if (folder / name).is_file()), None)
     if file is None:
         raise UserError(f"{folder}: has no {BEST} or {LAST}; name a checkpoint or a run's folder")
-    state = load_checkpoint(file, mmap=True)
+    state = open_state(file)
     groups = ("task", *GROUPS) if state.get("cfg") is not None else ("task",)
     return read_pipeline({g: settings(state, g) for g in groups}, file, vars(GenerationConfig()))
 
@@ -73,7 +68,7 @@ def _model(folder: Path, pipeline: Pipeline) -> Path:
                 f"{output}: was not written by diverse-mha average; move it, or name a checkpoint"
             )
     paths = newest_checkpoints(folder, pipeline.average, pipeline.average_by, recipe=True)
-    save_checkpoint(average_checkpoints(paths), output)
+    write_state(average_checkpoints(paths), output)
     return output
 
 

@@ -118,23 +118,21 @@ class Translator:
         """Load the model or ensemble into fairseq; return its hub interface and languages."""
         diverse_mha.register()
         import torch
-        from fairseq import checkpoint_utils, utils
         from fairseq.dataclass.configs import DatasetConfig, FairseqConfig, GenerationConfig
         from fairseq.hub_utils import GeneratorHubInterface
         from omegaconf import OmegaConf
 
-        from diverse_mha.evaluation.checkpoints import check_translates, fitting, languages_of
         from diverse_mha.evaluation.equal_weights import note_equal_weights
+        from diverse_mha.evaluation.models import open_models
+        from diverse_mha.evaluation.states import check_translates, languages_of, open_state
 
         paths = checkpoint.split(os.pathsep)
-        for path in paths:
-            check_translates(path)
-        note_equal_weights(paths, "the ensemble")
+        states = {path: open_state(path) for path in paths}
+        for path, state in states.items():
+            check_translates(path, state)
+        note_equal_weights(paths, "the ensemble", states.__getitem__)
         options = self._options
-        with fitting(checkpoint, data):
-            models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-                utils.split_paths(checkpoint), arg_overrides={"data": str(data)}
-            )
+        opened = open_models(paths, data, cpu=options.cpu, states=states)
         search = GenerationConfig(
             beam=options.beam,
             lenpen=options.lenpen,
@@ -143,9 +141,9 @@ class Translator:
         )
         batches = DatasetConfig(max_tokens=options.max_tokens)
         cfg = OmegaConf.structured(FairseqConfig(generation=search, dataset=batches))
-        hub = GeneratorHubInterface(cfg, task, models)
+        hub = GeneratorHubInterface(cfg, opened.task, opened.models)
         on_gpu = torch.cuda.is_available() and not options.cpu
-        return hub.cuda() if on_gpu else hub, languages_of(paths[0], data)
+        return hub.cuda() if on_gpu else hub, languages_of(states[paths[0]], data)
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
         """Yield the translations of lines of plain text in order; an empty line stays empty."""
@@ -206,11 +204,11 @@ def plain_lines(stream: BinaryIO) -> Iterator[str]:
 def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[Translation], str]:
     """Return a function that formats a translation's source words, target words and alignment."""
     from diverse_mha.evaluation.aligner import Aligner, pharaoh
-    from diverse_mha.evaluation.checkpoints import load
+    from diverse_mha.evaluation.models import open_models
 
     if os.pathsep in args.checkpoint:
         raise UserError("--alignments: not supported for ensembles; give one checkpoint")
-    aligner = Aligner(load(args.checkpoint, args.data, cpu=args.cpu), args.data)
+    aligner = Aligner(open_models(args.checkpoint, args.data, cpu=args.cpu, heads=True), args.data)
     row = aligner.choose("--alignments", args.alignments)
     print(f"aligned by {aligner.candidates[row].describe()}", file=sys.stderr)
 

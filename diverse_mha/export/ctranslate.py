@@ -68,7 +68,7 @@ def convert(
 
     Args:
         path: the checkpoint, for messages.
-        state: content of the checkpoint, from ``checkpoints.load_state``.
+        state: content of the checkpoint, from ``states.grouped``.
         data: folder with the dictionaries; for a translation model, data-prep must have made it.
         output: folder to create; ``stock.pt`` is written beside it.
         quantization: type of the parameters; None: unchanged.

@@ -10,7 +10,8 @@ from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable, js
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import hide_log
-from diverse_mha.evaluation.checkpoints import check_data, load_state, save_checkpoint, written_by
+from diverse_mha.evaluation.models import check_data
+from diverse_mha.evaluation.states import grouped, open_state, write_state, written_by
 
 FORMATS = {
     "fairseq": "a checkpoint for stock fairseq",
@@ -85,10 +86,10 @@ def run(args: argparse.Namespace) -> int:
     check_output_file("OUT", output)
     from diverse_mha.models.stock_form import stock_state
 
-    state = load_state(args.checkpoint)
+    state = grouped(args.checkpoint, open_state(args.checkpoint))
     stock = stock_state(args.checkpoint, state)
     stock["extra_state"] = (stock.get("extra_state") or {}) | {MADE_BY: "export"}
-    save_checkpoint(stock, output)
+    write_state(stock, output)
     print(f"{output}: {args.checkpoint} for stock fairseq{_note(state)}")
     return 0
 
@@ -98,7 +99,7 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
     from diverse_mha.export.ctranslate import convert
 
     check_output_folder("OUT", output)
-    state = load_state(args.checkpoint)
+    state = grouped(args.checkpoint, open_state(args.checkpoint))
     data = args.data or str(state["cfg"].task.data)
     if not Path(data).is_dir():
         raise UserError(f"{data}: no such data folder; give --data DATA")
@@ -106,10 +107,10 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
     alignment, summary = None, "for CTranslate2"
     if args.alignment_head is not None:
         from diverse_mha.evaluation.aligner import Aligner
-        from diverse_mha.evaluation.checkpoints import load
+        from diverse_mha.evaluation.models import open_models
 
         hide_log()
-        aligner = Aligner(load(args.checkpoint, data, cpu=True), data)
+        aligner = Aligner(open_models(args.checkpoint, data, cpu=True, heads=True), data)
         # Not shifted: CTranslate2 returns the weights of the step that predicts a word.
         row = aligner.choose("--alignment-head", args.alignment_head, shifted=False)
         alignment = aligner.candidates[row]

@@ -103,7 +103,7 @@ def convert(path: str, state: dict, data: str, output: Path) -> str:
 
     Args:
         path: the checkpoint, for messages.
-        state: content of the checkpoint, from ``checkpoints.load_state``.
+        state: content of the checkpoint, from ``states.grouped``.
         data: folder with the dictionaries.
         output: folder to create.
 

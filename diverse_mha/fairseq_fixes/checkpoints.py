@@ -305,19 +305,29 @@ def check_finite(path: str, model: Mapping | None) -> None:
             )
 
 
-@patch(checkpoint_utils, "load_checkpoint_to_cpu")
-def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
-    """Load a checkpoint, or raise UserError if it is broken, refused or not finite."""
+@contextmanager
+def loading(path: str, overrides: Mapping | None) -> Iterator[None]:
+    """Context manager: report in one line why a checkpoint cannot be used.
+
+    ``overrides`` are as in :func:`reading`.
+    """
     try:
-        with reading(str(path), arg_overrides):
-            state = load(path, arg_overrides, *args, **kwargs)
-        note_processes(state)
-        check_finite(str(path), state.get("model"))
-        return state
+        with reading(path, overrides):
+            yield
     except UserError:
         raise
     except LOADING_ERRORS as error:
         raise checkpoint_error(path, error) from error
+
+
+@patch(checkpoint_utils, "load_checkpoint_to_cpu")
+def load_or_explain(load, path, arg_overrides=None, *args, **kwargs):
+    """Load a checkpoint, or raise UserError if it is broken, refused or not finite."""
+    with loading(str(path), arg_overrides):
+        state = load(path, arg_overrides, *args, **kwargs)
+        note_processes(state)
+        check_finite(str(path), state.get("model"))
+        return state
 
 
 torch.serialization.add_safe_globals(plain_classes())

@@ -12,13 +12,13 @@ from diverse_mha.common.errors import OneLineParser, run_cli
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.tables import Layout, to_text
-from diverse_mha.evaluation.checkpoints import load
+from diverse_mha.evaluation.models import open_models
 
 
 def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
     """Return each component's linear CKA of head outputs, averaged over head pairs and layers."""
     selection = Selection(measures=("cka",), subset=subset)
-    components = analyze(load(checkpoint, data), selection).result.components
+    components = analyze(open_models(checkpoint, data, heads=True), selection).result.components
     return {
         name: fmean(layer["cka"].mean for layer in component.layers.values())
         for name, component in components.items()

@@ -126,7 +126,7 @@ def first_process_reports(rank: int | None = None) -> Iterator[None]:
 
 def precision_before(recipe: Recipe) -> bool | None:
     """Return True if the run to resume trains in bfloat16; None if there is none, or unknown."""
-    from diverse_mha.evaluation.checkpoints import load_checkpoint, settings
+    from diverse_mha.evaluation.states import open_state, settings
 
     if not recipe.get(machine.BF16):
         return None
@@ -136,7 +136,7 @@ def precision_before(recipe: Recipe) -> bool | None:
     if not path.is_file():
         return None
     try:
-        bf16 = settings(load_checkpoint(path, mmap=True), "common").get("bf16")
+        bf16 = settings(open_state(path), "common").get("bf16")
     except UserError:
         return None  # the training will report the error
     return None if bf16 is None else bool(bf16)

@@ -60,7 +60,7 @@ def test_subword_alignments_are_merged_to_words():
 
 
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
-def test_aligned_words_are_those_of_the_text(kind, tmp_path, monkeypatch, capsys):
+def test_aligned_words_are_those_of_the_text(kind, tmp_path, capsys):
     """A subword that is not in the dictionary must not change the word boundaries."""
     text = {
         "bpe": ("Q@@ u@@ ad ad", "ad |@@ | ad"),
@@ -70,7 +70,7 @@ def test_aligned_words_are_those_of_the_text(kind, tmp_path, monkeypatch, capsys
     words = Dictionary()
     for word in ("ad",) if kind == "none" else ("ad", "u@@", "▁ad", "u"):
         words.add_symbol(word)
-    aligner = stub(tmp_path, monkeypatch, words, text, kind)
+    aligner = stub(tmp_path, words, text, kind)
     (found,) = aligner.split("test")
     assert found.known and capsys.readouterr().err == ""
     assert (found.sources, found.targets) == (["Quad", "ad"], ["ad", "||", "ad"])
@@ -87,7 +87,7 @@ def test_aligned_words_are_those_of_the_text(kind, tmp_path, monkeypatch, capsys
     assert ("note: 1 sentences of test have unknown" in capsys.readouterr().err) is (kind != "none")
 
 
-def stub(folder, monkeypatch, words, text, kind="none", weights=None):
+def stub(folder, words, text, kind="none", weights=None):
     """Return an aligner for a model with one head and a split with one sentence."""
     for name in ("bin", "bpe"):
         (folder / name).mkdir()
@@ -99,26 +99,26 @@ def stub(folder, monkeypatch, words, text, kind="none", weights=None):
     source, target = (words.encode_line(line, add_if_not_exist=False).long() for line in text)
     weights = torch.eye(len(target), len(source)) if weights is None else weights
     states = {"cross": [HeadStates(weights=weights[None, None])]}
-    monkeypatch.setattr(module, "head_states", lambda *_: states)
     pad = torch.tensor([words.pad()] * 2)
     sample = {"id": torch.tensor([0]), "net_input": {"src_tokens": source[None]}}
     sample["target"] = torch.cat([target, pad])[None]
-    monkeypatch.setattr(module, "iterate_batches", lambda *_, **__: [sample])
     task = SimpleNamespace(cfg=SimpleNamespace(source_lang="de", target_lang="en"))
     task.source_dictionary = task.target_dictionary = words
     task.dataset = lambda subset: [0]
     model = SimpleNamespace(
         heads={"cross": 1}, kept_heads={"cross": [(1,)]}, decoder=SimpleNamespace(layers=[0])
     )
-    return module.Aligner(SimpleNamespace(model=model, task=task), str(folder / "bin"))
+    loaded = SimpleNamespace(model=model, task=task, states=lambda *_: states)
+    loaded.batches = lambda *_, **__: [sample]
+    return module.Aligner(loaded, str(folder / "bin"))
 
 
-def test_candidates_named_next_align_by_the_attention_of_the_next_step(tmp_path, monkeypatch):
+def test_candidates_named_next_align_by_the_attention_of_the_next_step(tmp_path):
     words = Dictionary()
     for word in "abc":
         words.add_symbol(word)
     weights = torch.eye(4).roll(1, dims=0)  # row t + 1 attends to source word t
-    aligner = stub(tmp_path, monkeypatch, words, ("a b c", "c b a"), weights=weights)
+    aligner = stub(tmp_path, words, ("a b c", "c b a"), weights=weights)
     (found,) = aligner.split("test")
     rows = dict(zip(map(str, aligner.candidates), found.choices.tolist(), strict=True))
     assert rows["1.1.next"] == rows["1.average.next"] == [0, 1, 2]
@@ -143,12 +143,12 @@ def test_candidates_named_next_align_by_the_attention_of_the_next_step(tmp_path,
     ],
 )
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "none"])
-def test_all_words_of_unusual_lines_are_aligned(source, target, kind, tmp_path, monkeypatch):
+def test_all_words_of_unusual_lines_are_aligned(source, target, kind, tmp_path):
     """Special tokens such as </s> are ordinary words if a text contains them (fairseq #1881)."""
     words = Dictionary()
     for word in ("a", "b") if kind == "none" else ("a", "b", "a@@"):
         words.add_symbol(word)
-    aligner = stub(tmp_path, monkeypatch, words, (source, target), kind)
+    aligner = stub(tmp_path, words, (source, target), kind)
     (found,) = aligner.split("test")
     if kind == "none":
         assert (found.sources, found.targets) == (source.split(), target.split())

@@ -15,7 +15,7 @@ from diverse_mha.analysis import analyze
 from diverse_mha.analysis.similarity import Selection
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.checkpoints import load
+from diverse_mha.evaluation.models import open_models
 from diverse_mha.training.quickstart import heads_alike
 
 pytestmark = pytest.mark.integration
@@ -150,7 +150,7 @@ def test_option_against_compares_several_models_with_a_single_head_model(
 
 
 def test_sentences_too_long_for_one_model_are_skipped_for_all(save, checkpoint, data, scores):
-    texts = load(str(checkpoint), str(data), cpu=True).task
+    texts = open_models(checkpoint, data, cpu=True, heads=True).task
     texts.load_dataset("valid")
     sizes = texts.dataset("valid").src_sizes
     some = str(int(np.median(sizes)))
@@ -159,7 +159,7 @@ def test_sentences_too_long_for_one_model_are_skipped_for_all(save, checkpoint, 
     alone = scores(short, data)["models"][0]
     assert [one["sentences"] for one in both] == [alone["sentences"]] * 2
     assert 0 < alone["sentences"] < scores(checkpoint, data)["models"][0]["sentences"]
-    loaded = load(str(short), str(data), cpu=True)
+    loaded = open_models(short, data, cpu=True, heads=True)
     shown = analyze.analyze(loaded, Selection(measures=("cka",), sentences=3)).sentences
     fitting = [n for n, size in enumerate(sizes) if size <= int(some)]
     assert [one["number"] for one in shown] == fitting[:3]

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from diverse_mha.cli import run
-from diverse_mha.evaluation.checkpoints import head_states, iterate_batches, load
+from diverse_mha.evaluation.models import open_models
 
 webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -101,9 +101,9 @@ def test_keyboard_selects_head_and_sentence(page, paths, data):
     names = ("model", "component", "layer", "head", "sentence")
     assert [value(browser, name) for name in names] == ["1", "cross", "2", "2", "1"]
 
-    loaded = load(paths[1], str(data), cpu=True)
-    (sample,) = (s for s in iterate_batches(loaded, "valid", max_tokens=30) if 1 in s["id"])
-    states = head_states(loaded.model, sample, {"cross": ("weights",)})["cross"][1]
+    loaded = open_models(paths[1], data, cpu=True, heads=True)
+    (sample,) = (s for s in loaded.batches("valid", max_tokens=30) if 1 in s["id"])
+    states = loaded.states(sample, {"cross": ("weights",)})["cross"][1]
     row = sample["id"].tolist().index(1)
     real = sample["net_input"]["src_tokens"][row].ne(loaded.task.source_dictionary.pad())
     weights = states.weights[row, 2, 3, real].tolist()

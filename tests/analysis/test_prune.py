@@ -14,7 +14,7 @@ from diverse_mha.analysis.ablation import gated, run_model, sentence_losses, sit
 from diverse_mha.analysis.pruning import Head, _next
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.checkpoints import iterate_batches, load
+from diverse_mha.evaluation.models import open_models
 
 
 def test_less_important_head_of_the_most_similar_pair_is_pruned():
@@ -46,7 +46,7 @@ def test_pruned_heads_are_zero_and_the_loss_equals_that_with_masked_heads(
         for c, n, h in re.findall(r"(\w+) (\d)\.(\d)", printed.splitlines()[1])
     ]
     assert len(set(heads)) == 7 == round(0.3 * 24)
-    whole, pruned = (load(str(path), str(data), cpu=True) for path in (checkpoint, output))
+    whole, pruned = (open_models(path, data, cpu=True, heads=True) for path in (checkpoint, output))
     kept = torch.load(output, weights_only=False)["extra_state"]["pruned_heads"]
     assert kept == list(map(str, heads))
     masks = []
@@ -56,7 +56,7 @@ def test_pruned_heads_are_zero_and_the_loss_equals_that_with_masked_heads(
         assert [n for n in range(4) if not columns[:, n].any()] == sorted(gone)
         gates = torch.tensor([[float(n not in gone)] for n in range(4)])
         masks.append(gated(original, lambda x, gates=gates: x * gates))
-    sample = next(iterate_batches(pruned, "valid"))
+    sample = next(iter(pruned.batches("valid")))
     with torch.no_grad():
         found = sentence_losses(pruned.model, sample, run_model(pruned.model, sample))[0]
         for mask in masks:
@@ -73,7 +73,7 @@ def test_keep_one_leaves_a_head_in_every_attention(checkpoint, data, tmp_path, c
     with pytest.raises(UserError, match="--heads 19: 19 of 24 heads; at most 18 can be pruned"):
         run([*arguments, "--heads", "19"])
     assert run([*arguments, "--heads", "18", "--steps", "3"]) == 0
-    model = load(output, str(data), cpu=True).model
+    model = open_models(output, data, cpu=True, heads=True).model
     for site in sites_of(model):
         columns = site.attention.out_proj.weight.view(16, 4, 4)
         assert sum(bool(columns[:, n].any()) for n in range(4)) == 1

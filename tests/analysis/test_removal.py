@@ -11,7 +11,7 @@ from diverse_mha.analysis.ablation import run_model, sites_of
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.align import Aligner
-from diverse_mha.evaluation.checkpoints import iterate_batches, load
+from diverse_mha.evaluation.models import open_models
 
 pytestmark = pytest.mark.integration
 
@@ -24,8 +24,8 @@ def prune(checkpoint, data, output, *arguments):
 
 def assert_same_outputs(one, other, data):
     """Assert that two checkpoints give the same features in float64; return their models."""
-    models = [load(str(path), str(data), cpu=True) for path in (one, other)]
-    for sample in iterate_batches(models[0], "valid"):
+    models = [open_models(path, data, cpu=True, heads=True) for path in (one, other)]
+    for sample in models[0].batches("valid"):
         with torch.no_grad():
             found, expected = (run_model(x.model.double(), sample) for x in models)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
@@ -90,7 +90,7 @@ def test_remaining_heads_keep_their_original_numbers(checkpoint, data, tmp_path,
                 ]
             pairs = {int(n) for pair in layer["svcca"]["coefficients"] for n in pair.split("-")}
             assert pairs.isdisjoint(missing)
-    aligner = Aligner(load(str(first), str(data), cpu=True), str(data))
+    aligner = Aligner(open_models(first, data, cpu=True, heads=True), str(data))
     for layer in (1, 2):
         for head in (1, 2, 3, 4):
             name = f"{layer}.{head}"

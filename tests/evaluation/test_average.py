@@ -78,7 +78,7 @@ def test_average_writes_a_checkpoint_and_no_other_file(tmp_path, capsys):
     output = tmp_path / "new" / "mean.pt"
     assert cli.run(["average", "--output", str(output), *paths]) == 0
     assert [path.name for path in output.parent.iterdir()] == ["mean.pt"]
-    assert average.load_checkpoint(output)["model"]["w"].item() == 0.5
+    assert average.open_state(output)["model"]["w"].item() == 0.5
     assert "0.pt, 1.pt" in capsys.readouterr().out
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from diverse_mha.evaluation import average
-from diverse_mha.evaluation.checkpoints import load_checkpoint
 from diverse_mha.evaluation.equal_weights import equal_weights
+from diverse_mha.evaluation.states import open_state
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def paths(tmp_path):
 def test_only_weights_decide_whether_checkpoints_are_equal(paths, tmp_path):
     assert list(equal_weights(paths)) == [(paths[2], paths[0])]
     assert list(equal_weights([paths[1], paths[1]])) == [(paths[1], paths[1])]
-    state = load_checkpoint(paths[0])
+    state = open_state(paths[0])
     for number, model in enumerate(
         (
             {name: value.half() for name, value in state["model"].items()},

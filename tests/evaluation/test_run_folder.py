@@ -10,10 +10,10 @@ from fairseq.dataclass.configs import GenerationConfig
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.average import average_checkpoints
-from diverse_mha.evaluation.checkpoints import save_checkpoint
 from diverse_mha.evaluation.evaluate import build_parser
 from diverse_mha.evaluation.fairseq_command import parse_with_fairseqs
 from diverse_mha.evaluation.run_folder import open_folders
+from diverse_mha.evaluation.states import write_state
 
 
 def write(path, value, scoring, **search):
@@ -99,7 +99,7 @@ def test_a_users_average_of_other_checkpoints_is_neither_evaluated_nor_replaced(
     shutil.copy(run / "checkpoint_1_1.pt", run / "checkpoint1.pt")
     shutil.copy(run / "checkpoint_1_2.pt", run / "checkpoint2.pt")
     output = run / "averaged.pt"
-    save_checkpoint(average_checkpoints([run / name for name in names]), output)
+    write_state(average_checkpoints([run / name for name in names]), output)
     if not newer:
         os.utime(output, (1, 1))
     before = output.read_bytes()

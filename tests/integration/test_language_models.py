@@ -8,7 +8,7 @@ import re
 import pytest
 import torch
 
-from diverse_mha.evaluation.checkpoints import load
+from diverse_mha.evaluation.models import open_models
 from tests.integration.conftest import PLUGIN, run
 
 pytestmark = pytest.mark.integration
@@ -80,7 +80,7 @@ def test_sentences_are_trained_and_scored_without_context(text, tmp_path, first)
     results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())
     assert results["loss_nats"] * 117 == pytest.approx(-math.fsum(found), rel=1e-4)
 
-    loaded = load(str(checkpoint), str(text), cpu=True)
+    loaded = open_models(checkpoint, text, cpu=True, heads=True)
     loaded.task.load_dataset("test")
     lines = (text.parent / "test").read_text().splitlines()
     words = loaded.task.dictionary

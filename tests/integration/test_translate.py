@@ -9,7 +9,7 @@ import ctranslate2
 import pytest
 import torch
 
-from diverse_mha.evaluation.checkpoints import head_states, load
+from diverse_mha.evaluation.models import open_models
 from tests import warm
 from tests.corpora import scripts
 from tests.docs.blocks import commands
@@ -135,7 +135,7 @@ def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared
         "source words are those of the raw text"
     )
     assert "&amp;" not in done and "<unk>" not in done.split("\t")[1]
-    loaded = load(str(checkpoint), str(data), cpu=True)
+    loaded = open_models(checkpoint, data, cpu=True, heads=True)
     task = loaded.task
     words = task.source_dictionary.symbols[10:16]
     options = {"beam_size": 1, "max_decoding_length": 12, "max_input_length": 0}
@@ -154,7 +154,7 @@ def test_ctranslate2_returns_the_attention_of_the_chosen_alignment_head(prepared
         "src_lengths": torch.tensor([len(words) + 1]),
         "prev_output_tokens": torch.tensor([[2, *map(task.target_dictionary.index, target)]]),
     }
-    states = head_states(loaded.model, {"net_input": inputs}, {"cross": ("weights",)})["cross"]
+    states = loaded.states({"net_input": inputs}, {"cross": ("weights",)})["cross"]
     expected = states[1].weights[0, 1, : len(attention), : attention.size(1)]
     torch.testing.assert_close(attention, expected, atol=1e-5, rtol=0)
     expected = states[0].weights[0].mean(dim=0)[: len(mean), : mean.size(1)]

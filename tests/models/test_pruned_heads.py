@@ -6,7 +6,7 @@ import torch
 from diverse_mha.analysis.pruning import Head, remove_head
 from diverse_mha.analysis.removal import smaller
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.checkpoints import Loaded
+from diverse_mha.evaluation.models import Loaded
 from diverse_mha.models.pruned_heads import keep_heads, pruned_text, read_pruned, spread_heads
 from tests.criterions import test_terms as terms
 from tests.models import test_language_model as lm
@@ -46,7 +46,7 @@ def pair(build=build_ours, gone=GONE, option=OPTION, **options):
         torch.nn.init.normal_(parameter, std=0.3)
     small = build(**options, pruned_heads=option).double().eval()
     heads = [Head(*head) for head in gone]
-    state = smaller(Loaded("x.pt", "ours", whole, None), heads, {})
+    state = smaller(Loaded("x.pt", "ours", [whole], None), heads, {})
     small.load_state_dict(state)
     for head in heads:
         remove_head(whole, head)

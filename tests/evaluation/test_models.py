@@ -9,14 +9,8 @@ from fairseq import options as fairseq_options
 from fairseq.tasks.translation import TranslationTask
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.checkpoints import (
-    Loaded,
-    check_same_blocks,
-    check_task,
-    check_translates,
-    fitting,
-    load_checkpoint,
-)
+from diverse_mha.evaluation.models import Loaded, check_same_blocks, fitting
+from diverse_mha.evaluation.states import check_task, check_translates, open_state
 
 
 def test_another_vocabulary_is_refused_with_both_sizes():
@@ -54,7 +48,7 @@ def test_a_model_without_encoder_is_refused_by_evaluate(tmp_path):
     path = tmp_path / "x.pt"
     torch.save({"model": {"decoder.embed_tokens.weight": torch.ones(9, 2)}}, path)
     with pytest.raises(UserError, match=r"is not a translation model \(.*; give one, .*-lm"):
-        check_translates(str(path))
+        check_translates(str(path), open_state(path))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
@@ -63,12 +57,12 @@ def test_first_parameter_with_nan_is_reported(bad, tmp_path):
     model = {"version": torch.tensor([3]), "a": torch.ones(2), "b": spoilt.half(), "c": spoilt}
     torch.save({"model": model}, tmp_path / "x.pt")
     with pytest.raises(ValueError, match="x.pt: parameter b holds NaN or infinity; take"):
-        load_checkpoint(tmp_path / "x.pt")
-    load_checkpoint(tmp_path / "x.pt", mmap=True)  # only metadata: weights are not checked
+        open_state(tmp_path / "x.pt", finite=True)
+    open_state(tmp_path / "x.pt")  # only metadata: weights are not checked
 
 
 def loaded(path, **options):
-    return Loaded(path, "transformer_lm", None, SimpleNamespace(cfg=SimpleNamespace(**options)))
+    return Loaded(path, "transformer_lm", [], SimpleNamespace(cfg=SimpleNamespace(**options)))
 
 
 @pytest.mark.parametrize(
