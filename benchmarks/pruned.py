@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 
 import torch
+from fairseq.dataclass.configs import GenerationConfig
 
 from benchmarks.memory import peak_memory
 from benchmarks.report import MIB, ratio
@@ -19,10 +21,13 @@ from benchmarks.rounds import run_rounds, summarise
 from diverse_mha.common.errors import run_cli
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.evaluation.models import Loaded, open_models
+from diverse_mha.evaluation.search import BeamSearch
 
 CPU = torch.device("cpu")
 STEPS = 20  # length of every translation, so that all models do the same work
-BEAM = argparse.Namespace(beam=5, min_len=STEPS, max_len_a=0, max_len_b=STEPS)
+BEAM = SimpleNamespace(
+    generation=GenerationConfig(beam=5, min_len=STEPS, max_len_a=0, max_len_b=STEPS)
+)
 
 
 def score(loaded: Loaded, batch: dict) -> None:
@@ -33,7 +38,7 @@ def score(loaded: Loaded, batch: dict) -> None:
 
 def translate(loaded: Loaded, batch: dict) -> None:
     """Translate a batch by beam search."""
-    loaded.task.build_generator([loaded.model], BEAM).generate([loaded.model], batch)
+    list(BeamSearch(loaded, BEAM, fast=False).translate([batch]))  # builds the search, too
 
 
 def load_and_translate(path: str, data: str, subset: str) -> None:

@@ -11,6 +11,7 @@ import io
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
 from diverse_mha.corpora.prepared import preparation, read_side
 from diverse_mha.evaluation.models import Loaded, open_models, translation_batch
+from diverse_mha.evaluation.search import BeamSearch
 
 Sentences = Sequence[str]
 
@@ -221,10 +223,11 @@ class HeadModel:
 
     def _translate(self, net_input: dict, beam: int) -> list[Tensor]:
         """Return the model's own translations; each ends with eos."""
-        task, model = self.loaded.task, self.loaded.model
-        generator = task.build_generator([model], GenerationConfig(beam=beam))
-        sample = self.loaded.on_device({"net_input": net_input})
-        return [best["tokens"].long().cpu() for best, *_ in generator.generate([model], sample)]
+        cfg = SimpleNamespace(generation=GenerationConfig(beam=beam))
+        search = BeamSearch(self.loaded, cfg, fast=False)
+        numbers = torch.arange(len(net_input["src_tokens"]))
+        sample = self.loaded.on_device({"id": numbers, "net_input": net_input})
+        return [tokens.long() for _, tokens in search.translate([sample])]
 
 
 def _batch(rows: list[Tensor], pad: int) -> dict:

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import logging
 import math
 import random
 import tempfile
@@ -318,12 +317,8 @@ def _bleu(curve: Curve, state: dict) -> float:
         write_state(state, checkpoint)
         words = [str(checkpoint), curve.data, "--subset", curve.score_subset]
         words += ["--output", str(result), *(["--cpu"] if curve.cpu else [])]
-        root = logging.getLogger()
-        handlers, level = root.handlers[:], root.level
         with contextlib.redirect_stdout(io.StringIO()):
             evaluate.main(words)
-        # fairseq's log handlers write to the redirected output, which is gone: restore the former.
-        root.handlers[:], _ = handlers, root.setLevel(level)
         return json.loads(result.read_text(encoding="utf-8"))["sacrebleu"]
 
 

@@ -5,14 +5,14 @@ compare detokenised text with the original reference. Each score has a signature
 """
 
 import argparse
-import re
+import ast
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 
@@ -22,26 +22,27 @@ from diverse_mha.common.files import (
     sha256_of,
 )
 from diverse_mha.common.options import flag
-from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import Progress
 from diverse_mha.corpora.prepared import preparation, subwords_of
-from diverse_mha.corpora.subwords import join_subwords, restore
-from diverse_mha.corpora.text import make_detokeniser, read_lines, read_parallel
+from diverse_mha.corpora.subwords import join_subwords
+from diverse_mha.corpora.text import make_detokeniser, read_parallel
 from diverse_mha.evaluation.bleu import TRANSLATIONS, Decoding, check_scorer, report
 from diverse_mha.evaluation.engine import CTranslate2, Search, open_engine
 from diverse_mha.evaluation.fairseq_command import (
     add_samples,
     evaluation_output,
     evaluation_parser,
+    options_blamed,
+    parse_for_fairseq,
     parse_with_fairseqs,
-    run_fairseq,
 )
-from diverse_mha.evaluation.states import check_translates, open_state, settings
+from diverse_mha.evaluation.models import fitting, open_models
+from diverse_mha.evaluation.search import BeamSearch
+from diverse_mha.evaluation.states import check_translates, settings
 from diverse_mha.evaluation.translate import add_beam_arguments, add_engine
 from diverse_mha.tasks.data_files import check_split, splits_in
 
 PORTION = 1000  # sentences that CTranslate2 translates between two updates of the progress bar
-_HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)", re.DOTALL)
 _REFUSED = dict.fromkeys(
     ("--source-lang", "--target-lang", "-s", "-t"),
     "is set by this command; use --target-lang LANG (default: the checkpoint's)",
@@ -137,18 +138,6 @@ def languages(
     return pair, (pair[1 - pair.index(target)], target)
 
 
-def read_hypotheses(generated: Path, count: int) -> list[str]:
-    """Return the best translations in fairseq-generate's output, in the order of the corpus."""
-    hypotheses = {}
-    for line in read_lines(generated):
-        match = _HYPOTHESIS.fullmatch(line)
-        if match:
-            # With --nbest a sentence has several lines, the best first.
-            hypotheses.setdefault(int(match.group(1)), restore(match.group(2)))
-    check_count(len(hypotheses), "translations", count)
-    return [hypotheses[number] for number in range(count)]
-
-
 def check_count(count: int, what: str, lines: int) -> None:
     """Raise an error unless ``count``, a number of ``what``, is the number of reference lines."""
     if count != lines:
@@ -158,22 +147,54 @@ def check_count(count: int, what: str, lines: int) -> None:
         )
 
 
-def generate(decoding: Decoding, folder: str, sentences: int) -> Path:
-    """Run fairseq-generate in this process and return its output file in ``folder``.
+def search_by_fairseq(decoding: Decoding, sentences: int) -> list[str]:
+    """Translate a split of the data by fairseq; return the best translations in order.
 
     ``sentences`` is the split's number of sentences, for the progress bar.
     """
-    from fairseq import options
-    from fairseq_cli import generate as fairseq_generate
+    from fairseq import options, tasks, utils
 
+    inputs, name = decoding.inputs, "fairseq-generate"
     words = ["--source-lang", decoding.source_lang, "--target-lang", decoding.target_lang]
     words += ["--beam", str(decoding.beam), "--lenpen", str(decoding.lenpen)]
-    words += ["--results-path", folder]
-    if decoding.post_process is not None:
-        words += ["--post-process", decoding.post_process]
-    parser = options.get_generation_parser()
-    run_fairseq(fairseq_generate, parser, decoding.inputs, words, sentences)
-    return Path(folder, f"generate-{decoding.inputs.subset}.txt")
+    cfg = parse_for_fairseq(name, options.get_generation_parser(), inputs, words)
+    with options_blamed(name, inputs):
+        overrides = ast.literal_eval(cfg.common_eval.model_overrides)
+        if cfg.generation.sampling and cfg.generation.nbest != cfg.generation.beam:
+            raise ValueError("--sampling requires --nbest to be equal to --beam")
+    if not cfg.generation.no_seed_provided:
+        np.random.seed(cfg.common.seed)
+        utils.set_torch_seed(cfg.common.seed)
+    opened = {"cpu": cfg.common.cpu, "half": cfg.common.fp16}
+    with fitting(inputs.checkpoint, inputs.data):
+        task = tasks.setup_task(cfg.task)
+        loaded = open_models(
+            inputs.checkpoints, inputs.data, task=task, overrides=overrides, states=inputs.states,
+            **opened,
+        )  # fmt: skip
+        extra = None
+        if path := cfg.generation.lm_path:
+            extra = open_models(path, inputs.data, overrides=overrides, **opened).model
+        with options_blamed(name, inputs):
+            task.load_dataset(inputs.subset)
+            batches = task.get_batch_iterator(
+                task.dataset(inputs.subset),
+                max_tokens=cfg.dataset.max_tokens or (None if cfg.dataset.batch_size else 12000),
+                max_sentences=cfg.dataset.batch_size,
+                max_positions=loaded.longest,
+                seed=cfg.common.seed,
+                num_workers=cfg.dataset.num_workers,
+                data_buffer_size=cfg.dataset.data_buffer_size,
+            ).next_epoch_itr(shuffle=False)
+            # --bpe and --tokenizer have no effect, but incomplete ones are refused.
+            task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)
+            search = BeamSearch(loaded, cfg, language_model=extra)
+            found = {}
+            with Progress("translating", "sentences", sentences) as progress:
+                filled = (loaded.on_device(batch) for batch in batches if "net_input" in batch)
+                for number, tokens in search.translate(filled, progress):
+                    found[number] = search.text(tokens, decoding.post_process)
+    return [found[number] for number in sorted(found)]
 
 
 def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, str]) -> list[str]:
@@ -211,10 +232,9 @@ def main(words: Sequence[str]) -> int:
     """Translate and score; return the exit code."""
     args, inputs = parse_with_fairseqs(build_parser(), words, _REFUSED)
     data = Path(args.data)
-    states = {path: open_state(path) for path in inputs.checkpoints}
-    for checkpoint, state in states.items():
-        check_translates(checkpoint, state)
-    task = settings(states[inputs.checkpoints[0]])
+    for checkpoint in inputs.checkpoints:
+        check_translates(checkpoint, inputs.state(checkpoint))
+    task = settings(inputs.state(inputs.checkpoints[0]))
     trained = task.get("source_lang"), task.get("target_lang")
     pair, (source_lang, target_lang) = languages(data, args.subset, args.target_lang, trained)
     check_scorer(target_lang)
@@ -271,12 +291,11 @@ def main(words: Sequence[str]) -> int:
     source_sha256 = sha256_of(source) if source.is_file() else None
 
     start = time.monotonic()
-    # fairseq writes to a temporary folder, so that an interruption leaves no partial result.
-    with ended_in_order(), tempfile.TemporaryDirectory(prefix="evaluate-") as folder:
-        if engine is not None:
-            translated = search_by_engine(engine, decoding, pair)
-        else:
-            translated = read_hypotheses(generate(decoding, folder, len(text)), len(tok))
+    if engine is not None:
+        translated = search_by_engine(engine, decoding, pair)
+    else:
+        translated = search_by_fairseq(decoding, len(text))
+        check_count(len(translated), "translations", len(tok))
     seconds = time.monotonic() - start
     moses = args.moses_language or made.languages.get(target_lang) or target_lang
     plain = [*map(make_detokeniser(moses, tokeniser), translated)]

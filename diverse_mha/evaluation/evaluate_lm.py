@@ -1,4 +1,4 @@
-"""``diverse-mha evaluate-lm``: loss and perplexity of a language model, by fairseq-eval-lm.
+"""``diverse-mha evaluate-lm``: loss and perplexity of a language model, as in fairseq-eval-lm.
 
 Perplexity is exp of the mean negative log-likelihood of a token, including the end-of-sentence
 token of each line. With a context window of N, each block starts with the last N tokens of the
@@ -6,33 +6,34 @@ block before it, which are not scored again (Baevski and Auli 2019, section 4.1)
 """
 
 import argparse
-import logging
+import ast
 import math
-import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from logging.handlers import BufferingHandler
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
 
 from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cli
 from diverse_mha.common.files import check_data_folder, json_text, sha256_of, write_results
 from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.processes import versions
+from diverse_mha.common.progress import with_progress
 from diverse_mha.evaluation.fairseq_command import (
     Inputs,
     add_samples,
     evaluation_output,
     evaluation_parser,
+    options_blamed,
+    parse_for_fairseq,
     parse_with_fairseqs,
-    run_fairseq,
 )
-from diverse_mha.evaluation.states import check_task, open_state, updates_of
-from diverse_mha.fairseq_fixes.patch import patched
+from diverse_mha.evaluation.models import Loaded, fitting, open_models
+from diverse_mha.evaluation.states import check_task, updates_of
 from diverse_mha.tasks.data_files import check_split, splits_in
 
-_EVALUATED = re.compile(r"Evaluated ([\d,]+) tokens")
-_EXAMPLES = re.compile(r" ([\d,]+) examples$", re.MULTILINE)
 _AS_TRAINED = "is taken from the checkpoint, so that blocks are as in training; leave it out"
 _BY_WORD = "would change the unit of perplexity; use fairseq-eval-lm"
 _HIDDEN = "has no effect here; use fairseq-eval-lm"
@@ -88,31 +89,17 @@ def count_tokens(data: Path, subset: str) -> int:
     return int(text.sizes.sum())
 
 
-class SentenceScores:
-    """Records each sentence's log-probability while fairseq-eval-lm scores."""
+class Scores(NamedTuple):
+    """The scores of a split."""
 
-    def __init__(self, bos: bool):
-        self.bos = bos  # True if each sentence starts with bos, whose score is left out
-        self.rows: dict[int, tuple[float, int]] = {}
-
-    def recording(self, scorer: type) -> type:
-        """Return a subclass of a fairseq scorer that records the scores of each batch."""
-        rows, start = self.rows, int(self.bos)
-
-        class Scorer(scorer):
-            def generate(self, models, sample, **kwargs):
-                hypotheses = super().generate(models, sample, **kwargs)
-                for number, (best, *_) in zip(sample["id"].tolist(), hypotheses, strict=True):
-                    scores = best["positional_scores"][start:].double()
-                    rows[number] = scores.sum().item(), scores.numel()
-                return hypotheses
-
-        return Scorer
+    loss: float  # bits per token
+    tokens: int
+    sentences: dict[int, tuple[float, int]]  # block -> natural log-probability, number of tokens
 
     def text(self) -> str:
-        """Return a line for each sentence in the order of the text: log-probability and tokens."""
-        rows = (f"{total:.6f}\t{tokens}\n" for _, (total, tokens) in sorted(self.rows.items()))
-        return "".join(rows)
+        """Return a line for each block in the order of the text: log-probability and tokens."""
+        rows = sorted(self.sentences.items())
+        return "".join(f"{total:.6f}\t{tokens}\n" for _, (total, tokens) in rows)
 
 
 def score(
@@ -120,55 +107,80 @@ def score(
     trained: Mapping,
     tokens_per_sample: int,
     context_window: int,
-    sentences: SentenceScores | None = None,
-) -> tuple[float, int]:
-    """Run fairseq-eval-lm in this process, with blocks as in training.
+    by_sentence: bool = False,
+) -> Scores:
+    """Score a split by fairseq's scorer, with blocks as in training and fairseq-eval-lm's options.
 
     Args:
         inputs: checkpoint, data, subset, and options for fairseq.
         trained: options of the training task.
         tokens_per_sample: tokens in a block.
         context_window: tokens at the start of a block that are not scored.
-        sentences: recorder of sentence scores; if given, each line is scored on its own.
-
-    Returns:
-        The loss in bits per token and the number of tokens.
+        by_sentence: score each line on its own.
     """
-    from fairseq import options
-    from fairseq_cli import eval_lm
+    from fairseq import options, tasks
+    from fairseq.sequence_scorer import SequenceScorer
 
     words = ["--tokens-per-sample", str(tokens_per_sample)]
     words += ["--context-window", str(context_window)]
     words += ["--max-tokens", str(max(4096, tokens_per_sample))]
     words += ["--softmax-batch", str(SOFTMAX_BATCH)]
-    if mode := "eos" if sentences else trained.get("sample_break_mode"):
+    if mode := "eos" if by_sentence else trained.get("sample_break_mode"):
         # Joined by "=", so that a value from the checkpoint cannot be parsed as an option.
         words.append(f"--sample-break-mode={mode}")
     if trained.get("add_bos_token"):
         words.append("--add-bos-token")
-    records = BufferingHandler(10**6)
-    logger, level = eval_lm.logger, eval_lm.logger.level
-    logger.addHandler(records)
-    logger.setLevel(logging.INFO)  # fairseq gives the token counts only in its log
-    scorer = sentences.recording(eval_lm.SequenceScorer) if sentences else eval_lm.SequenceScorer
-    try:
-        with patched(eval_lm, "SequenceScorer", scorer):
-            result = run_fairseq(eval_lm, options.get_eval_lm_parser(), inputs, words)
-    finally:
-        logger.setLevel(level)
-        logger.removeHandler(records)
-    lines = "\n".join(record.getMessage() for record in records.buffer)
-    count = int(_EVALUATED.findall(lines)[-1].replace(",", ""))
-    if trained.get("add_bos_token"):  # fairseq counts bos, which is not scored
-        count -= int(_EXAMPLES.findall(lines)[-1].replace(",", ""))
-    return float(result["loss"]), count
+    name = "fairseq-eval-lm"
+    cfg = parse_for_fairseq(name, options.get_eval_lm_parser(), inputs, words)
+    cfg.task.tokens_per_sample -= cfg.eval_lm.context_window  # they come before each block
+    with options_blamed(name, inputs):
+        overrides = ast.literal_eval(cfg.common_eval.model_overrides)
+    with fitting(inputs.checkpoint, inputs.data):
+        loaded = open_models(
+            inputs.checkpoint, inputs.data, cpu=cfg.common.cpu, half=cfg.common.fp16,
+            task=tasks.setup_task(cfg.task), overrides=overrides, states=inputs.states,
+        )  # fmt: skip
+        task, model = loaded.task, loaded.model
+        with options_blamed(name, inputs):
+            model.prepare_for_inference_(cfg)
+            task.load_dataset(inputs.subset)
+            batches = task.eval_lm_dataloader(
+                dataset=task.dataset(inputs.subset),
+                max_tokens=cfg.dataset.max_tokens or 36000,  # as in fairseq-eval-lm
+                batch_size=cfg.dataset.batch_size,
+                max_positions=model.max_positions(),
+                shard_id=cfg.dataset.shard_id,
+                num_workers=cfg.dataset.num_workers,
+                data_buffer_size=cfg.dataset.data_buffer_size,
+                context_window=cfg.eval_lm.context_window,
+            )
+            scorer = SequenceScorer(task.target_dictionary, cfg.eval_lm.softmax_batch)
+            return _add_up(loaded, scorer, batches, bos=bool(trained.get("add_bos_token")))
+
+
+def _add_up(loaded: Loaded, scorer: Any, batches: Iterable[dict], *, bos: bool) -> Scores:
+    """Score all batches; ``bos``: each block starts with bos, whose score is left out."""
+    total, scored, tokens, sentences = torch.tensor(0.0), 0, 0, {}
+    for batch in with_progress(batches, "scoring", "batches"):
+        if "net_input" not in batch:
+            continue
+        sample = loaded.on_device(batch)
+        found = scorer.generate(loaded.models, sample)
+        for number, (block,) in zip(sample["id"].tolist(), found, strict=True):
+            scores = block["positional_scores"][int(bos) :].float()
+            sentences[number] = scores.double().sum().item(), scores.numel()
+            scores = scores[~scores.isinf()]  # as in fairseq-eval-lm
+            total, scored = total + scores.sum().cpu(), scored + scores.numel()
+        # With a context window, fairseq's count has the block alone.
+        tokens += sample["ntokens"] - len(found) * bos
+    return Scores(float(-total / scored / math.log(2)) if scored else 0.0, tokens, sentences)
 
 
 def main(words: Sequence[str]) -> int:
     """Score the split; return the exit code."""
     args, inputs = parse_with_fairseqs(build_parser(), words, _REFUSED)
     checkpoint, data = inputs.checkpoint, Path(args.data)
-    state = open_state(checkpoint)
+    state = inputs.state(checkpoint)
     trained = check_task(checkpoint, state, "language_modeling")
     tokens = count_tokens(data, args.subset)
     block = trained.get("tokens_per_sample") or 1024  # fairseq's default
@@ -193,8 +205,8 @@ def main(words: Sequence[str]) -> int:
     output = evaluation_output(args, [checkpoint], args.subset, asked, "perplexity", more)
 
     start = time.monotonic()
-    sentences = SentenceScores(bool(trained.get("add_bos_token"))) if args.by_sentence else None
-    loss, evaluated = score(inputs, trained, block, args.context_window, sentences)
+    scores = score(inputs, trained, block, args.context_window, args.by_sentence)
+    loss, evaluated = scores.loss, scores.tokens
     seconds = time.monotonic() - start
     if not loss < 1024:  # also true of NaN; 2**loss would overflow
         raise UserError(
@@ -207,7 +219,7 @@ def main(words: Sequence[str]) -> int:
             f"{args.subset}: {tokens - evaluated:,} of its {tokens:,} tokens are in lines longer "
             f"than the {block} tokens that the model reads; {cure}"
         )
-    files = {output.with_suffix(suffix): sentences.text() for suffix in more}
+    files = {output.with_suffix(suffix): scores.text() for suffix in more}
     results = {
         "perplexity": 2**loss,
         "loss_bits": loss,
@@ -215,7 +227,7 @@ def main(words: Sequence[str]) -> int:
         "tokens": evaluated,
         "subset": args.subset,
         **asked,
-        "sample_break_mode": "eos" if sentences else trained.get("sample_break_mode"),
+        "sample_break_mode": "eos" if args.by_sentence else trained.get("sample_break_mode"),
         "checkpoint": checkpoint,
         "updates": updates_of(state),
         "dictionary": sha256_of(data / "dict.txt"),
@@ -224,8 +236,8 @@ def main(words: Sequence[str]) -> int:
     }
     write_results(files | {output: json_text(results)})
     blocks = f"blocks of {block}, context window {args.context_window}"
-    if sentences:
-        blocks = f"{len(sentences.rows):,} sentences"
+    if args.by_sentence:
+        blocks = f"{len(scores.sentences):,} sentences"
     print(f"{args.subset}: {evaluated:,} tokens in {blocks}, {seconds:.1f} s")
     print(f"  loss        {loss:8.4f} bits per token")
     print(f"  perplexity  {2**loss:8.2f} per token")

@@ -1,12 +1,11 @@
-"""Parser and output file of the evaluation commands; runs fairseq's commands, with progress."""
+"""Command lines of the evaluations: parser, options that go to fairseq, and the output file."""
 
 import argparse
-import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import diverse_mha
@@ -21,12 +20,10 @@ from diverse_mha.common.errors import (
 from diverse_mha.common.files import USER_DIR, check_output_file, read_json
 from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import without_user_dir
-from diverse_mha.common.progress import Progress, hide_log, with_progress
+from diverse_mha.common.progress import hide_log
 from diverse_mha.evaluation.equal_weights import note_equal_weights
-from diverse_mha.evaluation.models import fitting
 from diverse_mha.evaluation.run_folder import open_folders
 from diverse_mha.evaluation.states import open_state
-from diverse_mha.fairseq_fixes.patch import patched
 
 #: Rejected fairseq options, with the reason.
 _REFUSED = {
@@ -39,6 +36,8 @@ _REFUSED = {
     "--score-reference": "scores the references themselves; use fairseq-generate",
     "--prefix-size": "would score words copied from the reference; use fairseq-generate",
     "--skip-invalid-size-inputs-valid-test": "would skip long sentences; leave it out",
+    "--print-step": "has no effect here; use fairseq-generate",
+    "--retain-iter-history": "has no effect here; use fairseq-generate",
 }
 
 
@@ -84,11 +83,19 @@ class Inputs:
     subset: str
     cpu: bool
     extra: tuple[str, ...]  # options for the fairseq command
+    #: Path -> content of a checkpoint, which is opened once.
+    states: dict[str, dict] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def checkpoints(self) -> list[str]:
         """The paths in ``checkpoint`` as a list."""
         return self.checkpoint.split(os.pathsep)
+
+    def state(self, path: str) -> dict:
+        """Return the content of a checkpoint, whose parameters are read when they are used."""
+        if path not in self.states:
+            self.states[path] = open_state(path)
+        return self.states[path]
 
 
 def parse_with_fairseqs(
@@ -111,7 +118,7 @@ def parse_with_fairseqs(
                     why = f"{why.partition(';')[0]}; the recipe has it: name a checkpoint instead"
                 raise UserError(f"{name}: {why}")
     inputs = Inputs(checkpoint, str(args.data), args.subset, args.cpu, tuple(extra))
-    note_equal_weights(inputs.checkpoints, "the ensemble")
+    note_equal_weights(inputs.checkpoints, "the ensemble", inputs.state)
     return args, _sampled(inputs, args.attention_samples)
 
 
@@ -125,7 +132,7 @@ def _sampled(inputs: Inputs, samples: int | None) -> Inputs:
             f"{option}: cannot be combined with --model-overrides; add attention_samples there"
         )
     for path in inputs.checkpoints:
-        cfg = open_state(path).get("cfg") or {}
+        cfg = inputs.state(path).get("cfg") or {}
         if not (cfg.get("model") or {}).get("attention_noise"):
             raise UserError(
                 f"{option}: {path} was trained without --attention-noise; leave the option out"
@@ -194,89 +201,44 @@ def _comparable(name: str, value: Any) -> Any:
     return str(Path(value)) if name == "data" else value
 
 
-def run_fairseq(
-    command: ModuleType,
-    parser: argparse.ArgumentParser,
-    inputs: Inputs,
-    words: Sequence[str],
-    sentences: int | None = None,
+def parse_for_fairseq(
+    name: str, parser: argparse.ArgumentParser, inputs: Inputs, words: Sequence[str]
 ) -> Any:
-    """Run a fairseq command in this process and return the result of its ``main``.
+    """Return fairseq's configuration for a command.
 
     Args:
-        command: module of the command, such as ``fairseq_cli.generate``.
-        parser: fairseq's parser for the command.
+        name: the command, such as ``fairseq-generate``, for messages.
+        parser: fairseq's parser of the command.
         inputs: checkpoint, data, and the user's options for fairseq.
         words: our options for fairseq.
-        sentences: total of the progress bar; None: count batches instead.
     """
     import torch
     from fairseq import options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    name = f"fairseq-{command.__name__.rpartition('.')[2].replace('_', '-')}"
-    words = [inputs.data, f"--path={inputs.checkpoint}", f"--gen-subset={inputs.subset}", *words]
+    words = [inputs.data, f"--gen-subset={inputs.subset}", *words]
     words += ["--user-dir", str(USER_DIR), "--num-workers", "0"]
     if inputs.cpu or not torch.cuda.is_available():
         words.append("--cpu")
     diverse_mha.register()
-    # fairseq adds a handler to the root logger when it is imported.
-    logging.getLogger().handlers.clear()
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *inputs.extra])
-    bars: list[_Progress] = []
-
-    def bar(batches: Any, **_: Any) -> _Progress:
-        bars.append(_Progress(batches, sentences=sentences))
-        return bars[-1]
-
-    with (
-        patched(command, "progress_bar", SimpleNamespace(progress_bar=bar)),
-        fitting(inputs.checkpoint, inputs.data),
-    ):
-        try:
-            return command.main(convert_namespace_to_omegaconf(parsed))
-        except (UserError, OSError):
-            raise
-        except Exception as error:
-            # Until fairseq makes the bar, it builds the model and reads the data.
-            if not inputs.extra or not bars:
-                raise
-            raise UserError(
-                f"{name} failed with {' '.join(inputs.extra)} ({type(error).__name__}: {error}); "
-                "leave these options out, or give them other values"
-            ) from error
+    return convert_namespace_to_omegaconf(parsed)
 
 
-class _Progress:
-    """Progress bar in place of fairseq's, which our log level hides.
+@contextmanager
+def options_blamed(name: str, inputs: Inputs) -> Iterator[None]:
+    """Context manager: report an error in one line if the user gave options for fairseq.
 
-    Counts up to ``sentences``, and shows the steps of beam search within a batch. If ``sentences``
-    is None, counts batches.
+    ``name`` is the fairseq command that the options belong to.
     """
-
-    def __init__(self, batches: Any, *, sentences: int | None = None, **_: Any):
-        self._batches, self._sentences = batches, sentences
-
-    def __iter__(self) -> Iterator:
-        from fairseq.sequence_generator import EnsembleModel
-
-        if self._sentences is None:
-            yield from with_progress(self._batches, "scoring", "batches")
-            return
-        step = EnsembleModel.forward_decoder
-
-        def counted(model: Any, tokens: Any, *args: Any, **kwargs: Any) -> Any:
-            most = tokens.stride(0) - 1  # a view of fairseq's buffer, which has one column more
-            progress.note(f"batch at token {tokens.size(1)} of at most {most}")
-            return step(model, tokens, *args, **kwargs)
-
-        with (
-            Progress("translating", "sentences", self._sentences) as progress,
-            patched(EnsembleModel, "forward_decoder", counted),
-        ):
-            for batch in self._batches:
-                yield batch
-                progress.advance(batch.get("nsentences", 0))
-
-    def log(self, *_: Any, **__: Any) -> None:
-        """Ignore fairseq's statistics."""
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        if not inputs.extra:
+            raise
+        raise UserError(
+            f"{name} failed with {' '.join(inputs.extra)} ({type(error).__name__}: {error}); "
+            "leave these options out, or give them other values"
+        ) from error

@@ -179,6 +179,7 @@ def open_models(
     states: Mapping[str, dict] | None = None,
     task: Any = None,
     overrides: Mapping | None = None,
+    half: bool = False,
 ) -> Loaded:
     """Open one model, or an ensemble, with its task and data.
 
@@ -191,6 +192,7 @@ def open_models(
         states: path -> content of checkpoints that are already open.
         task: the task, set up by the caller; None: that of the first checkpoint, with ``data``.
         overrides: options that replace those in the checkpoints.
+        half: convert the parameters to float16.
     """
     paths = [str(paths)] if isinstance(paths, str | Path) else paths
     if not (Path(data) / "input0").is_dir():  # the classification task checks its data itself
@@ -217,7 +219,7 @@ def open_models(
             (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], overrides, task, state=state
             )
-        model.eval()
+        model = model.eval().half() if half else model.eval()
         models.append(model.cuda() if torch.cuda.is_available() and not cpu else model)
     return Loaded(":".join(paths), architecture, models, task)
 

@@ -103,8 +103,8 @@ class Translator:
             refused=f"CTranslate2 does not support {refused}" if refused else "",
         )  # fmt: skip
         if self._engine is None:
-            self._hub, languages = self._open_fairseq(checkpoint, data)
-            self._longest = self._hub.max_positions[0]
+            languages = self._open_fairseq(checkpoint, data)
+            self._longest = self._loaded.longest[0]
         else:
             languages = self._engine.languages
             self._longest = self._engine.longest_source + 1  # including eos
@@ -114,16 +114,15 @@ class Translator:
         self._reads_blanks = reads_blanks(source.made.method, source.model)
         self.blanks: list[int] = []  # numbers of the lines whose U+2581 the model reads as a blank
 
-    def _open_fairseq(self, checkpoint: str, data: str | Path):
-        """Load the model or ensemble into fairseq; return its hub interface and languages."""
+    def _open_fairseq(self, checkpoint: str, data: str | Path) -> tuple[str, str]:
+        """Open the model or ensemble and fairseq's search; return the languages."""
         diverse_mha.register()
-        import torch
-        from fairseq.dataclass.configs import DatasetConfig, FairseqConfig, GenerationConfig
-        from fairseq.hub_utils import GeneratorHubInterface
+        from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
         from omegaconf import OmegaConf
 
         from diverse_mha.evaluation.equal_weights import note_equal_weights
         from diverse_mha.evaluation.models import open_models
+        from diverse_mha.evaluation.search import BeamSearch
         from diverse_mha.evaluation.states import check_translates, languages_of, open_state
 
         paths = checkpoint.split(os.pathsep)
@@ -132,18 +131,16 @@ class Translator:
             check_translates(path, state)
         note_equal_weights(paths, "the ensemble", states.__getitem__)
         options = self._options
-        opened = open_models(paths, data, cpu=options.cpu, states=states)
-        search = GenerationConfig(
+        self._loaded = open_models(paths, data, cpu=options.cpu, states=states)
+        generation = GenerationConfig(
             beam=options.beam,
             lenpen=options.lenpen,
             max_len_a=options.max_len_a,
             max_len_b=options.max_len_b,
         )
-        batches = DatasetConfig(max_tokens=options.max_tokens)
-        cfg = OmegaConf.structured(FairseqConfig(generation=search, dataset=batches))
-        hub = GeneratorHubInterface(cfg, opened.task, opened.models)
-        on_gpu = torch.cuda.is_available() and not options.cpu
-        return hub.cuda() if on_gpu else hub, languages_of(states[paths[0]], data)
+        cfg = OmegaConf.structured(FairseqConfig(generation=generation))
+        self._beam_search = BeamSearch(self._loaded, cfg)
+        return languages_of(states[paths[0]], data)
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
         """Yield the translations of lines of plain text in order; an empty line stays empty."""
@@ -184,12 +181,18 @@ class Translator:
             for best, _ in self._engine.translate(sentences, self._settings):
                 yield join_subwords(best, self._post_process), None
             return
-        sources, _ = self._hub.task.get_interactive_tokens_and_lengths(encoded, lambda line: line)
-        hypotheses = self._hub.generate(sources, beam=self._options.beam)
-        for source, best in zip(sources, hypotheses, strict=True):
-            words = best[0]["tokens"].int().cpu()
-            subwords = self._hub.tgt_dict.string(words).split(" ")
-            yield join_subwords(subwords, self._post_process), (source, words)
+        task = self._loaded.task
+        sources, lengths = task.get_interactive_tokens_and_lengths(encoded, lambda line: line)
+        batches = task.get_batch_iterator(
+            task.build_dataset_for_inference(sources, lengths),
+            max_tokens=self._options.max_tokens,
+            max_positions=self._loaded.longest,
+            disable_iterator_cache=True,
+        ).next_epoch_itr(shuffle=False)
+        found = dict(self._beam_search.translate(map(self._loaded.on_device, batches)))
+        for number, source in enumerate(sources):
+            text = self._beam_search.text(found[number], self._post_process)
+            yield text, (source, found[number])
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:

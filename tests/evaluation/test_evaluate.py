@@ -6,15 +6,12 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 
-from diverse_mha.common import progress
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import preparation
 from diverse_mha.evaluation import evaluate, fairseq_command
 from diverse_mha.evaluation.bleu import Decoding
 from tests.corpora.test_prepared import NOTE
-from tests.toy import build_ours, toy_batch, toy_task
 
 
 def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "test.de-en.en.idx")):
@@ -24,20 +21,6 @@ def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "te
         (folder / name).touch()
     (folder / "dict.en.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     return folder
-
-
-def test_hypotheses_are_in_corpus_order(tmp_path):
-    generated = tmp_path / "generate-test.txt"
-    # The next-line character and the tab are part of the text.
-    generated.write_text(
-        "S-1\tx\nT-1\ty\nH-1\t-0.5\tsecond\u0085one\nH-1\t-0.9\tof --nbest\nD-1\t-0.5\tother\n"
-        "H-10\t-0.5\televenth\nH-0\t-0.25\tfirst\tone\ufdd0\n"
-        + "".join(f"H-{number}\t-1\t\n" for number in range(2, 10)),
-        encoding="utf-8",
-    )
-    lines = evaluate.read_hypotheses(generated, 11)
-    assert lines[:3] == ["first\tone\u2581", "second\u0085one", ""]
-    assert lines[10] == "eleventh"
 
 
 @pytest.mark.parametrize(
@@ -117,16 +100,15 @@ def test_corpus_json_determines_text_settings(
         (tmp_path / folder / "test.en").write_text("a b c d , e\n")
     asked = []
 
-    def generate(decoding, folder, sentences):
+    def search(decoding, sentences):
         asked.append(decoding.post_process)
-        (made := tmp_path / "made").write_text("H-0\t-1\ta b c d , e\n")
-        return made
+        return ["a b c d , e"]
 
     torch.save({"model": {}}, tmp_path / "model.pt")
     for name in ("check_translates", "check_split"):
         monkeypatch.setattr(evaluate, name, lambda *_: None)
     monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
-    monkeypatch.setattr(evaluate, "generate", generate)
+    monkeypatch.setattr(evaluate, "search_by_fairseq", search)
     command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
     evaluate.main(command)
     assert asked == [undone]
@@ -179,8 +161,7 @@ def test_foreign_files_beside_the_output_are_not_replaced(tmp_path, monkeypatch,
     for done in ("check_translates", "check_split"):
         monkeypatch.setattr(evaluate, done, lambda *_: None)
     monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
-    monkeypatch.setattr(evaluate, "generate", lambda *_: tmp_path / "made")
-    (tmp_path / "made").write_text("H-0\t-1\ta\n")
+    monkeypatch.setattr(evaluate, "search_by_fairseq", lambda *_: ["a"])
     command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
     with pytest.raises(UserError, match=f"--output .*{name}: exists without out.json.*or --force"):
         evaluate.main(command)
@@ -252,25 +233,6 @@ def test_a_plugin_is_not_recorded_as_a_search_option():
     inputs = fairseq_command.Inputs("best.pt", "bin", "test", True, extra)
     decoding = Decoding(inputs, "de", "en", 5, 1.0, None, True, False, None, False, None, None)
     assert decoding.to_json()["generate_options"] == ["--max-len-b=9"]
-
-
-def test_progress_bar_counts_sentences_and_search_steps(monkeypatch, capsys):
-    """Steps are shown because one batch of an untrained model may take minutes."""
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    task, model = toy_task(), build_ours().eval()
-    original = EnsembleModel.forward_decoder
-    sample = toy_batch()
-    sample["nsentences"] = count = len(sample["net_input"]["src_tokens"])
-    search = SequenceGenerator([model], task.target_dictionary, beam_size=2, max_len_b=7, min_len=7)
-    for batch in fairseq_command._Progress([sample, sample], sentences=2 * count):
-        search.generate([model], batch)
-    assert EnsembleModel.forward_decoder is original
-    head = f"translating: 0 of {2 * count} sentences, batch at token"
-    steps = [f"{head} {n} of at most 8" for n in range(1, 9)]
-    printed = capsys.readouterr().err.splitlines()
-    assert printed[:8] == steps
-    assert printed[8] == f"translating: {count} of {2 * count} sentences"
-    assert len(printed) == 17
 
 
 @pytest.mark.parametrize("given", ["bin/", "./bin", "bin"])

@@ -1,8 +1,8 @@
 """Scores and errors of evaluate-lm."""
 
 import json
-import logging
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def scored(monkeypatch):
 
     def score(inputs, *rest):
         calls.append(inputs)
-        return 3.0, 16
+        return evaluate_lm.Scores(3.0, 16, {})
 
     monkeypatch.setattr(evaluate_lm, "score", score)
     return calls
@@ -107,38 +107,28 @@ def test_foreign_scores_beside_the_output_are_not_replaced(data, checkpoint, sco
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_has_no_perplexity(data, checkpoint, monkeypatch, loss):
-    monkeypatch.setattr(evaluate_lm, "score", lambda *given: (loss, 16))
+    monkeypatch.setattr(evaluate_lm, "score", lambda *given: evaluate_lm.Scores(loss, 16, {}))
     with pytest.raises(UserError, match=f"its loss is {loss} bits per token, so it has no perpl"):
         evaluate_lm.main([f"{checkpoint}", f"{data}"])
     assert not checkpoint.with_name("best.test.json").exists()
 
 
-# fairseq's commands rely on this deprecated behaviour of Hydra.
-@pytest.mark.filterwarnings(r"ignore:\s*'\w+' is validated against ConfigStore")
-def test_counts_are_read_at_any_log_level(data, checkpoint, monkeypatch):
-    from fairseq_cli import eval_lm
+def test_tokens_and_sentences_are_counted_without_bos():
+    """A batch of two blocks, of which the first scores are those of bos."""
+    blocks = [[-9.0, -1.0, -2.0], [-9.0, -3.0]]
+    found = [[{"positional_scores": torch.tensor(scores)}] for scores in blocks]
+    scorer = SimpleNamespace(generate=lambda models, sample: found)
+    loaded = SimpleNamespace(models=[], on_device=lambda batch: batch)
+    batch = {"net_input": {}, "id": torch.tensor([4, 3]), "ntokens": 5}
+    scores = evaluate_lm._add_up(loaded, scorer, [batch, {}], bos=True)
+    assert scores.tokens == 3 and scores.loss == pytest.approx(2 / math.log(2))
+    assert scores.sentences == {4: (-3.0, 2), 3: (-3.0, 1)}
+    assert scores.text() == "-3.000000\t1\n-3.000000\t2\n", "in the order of the text"
+    with_bos = evaluate_lm._add_up(loaded, scorer, [batch], bos=False)
+    assert with_bos.tokens == 5 and with_bos.loss == pytest.approx(24 / 5 / math.log(2))
 
-    save(checkpoint, TASK | {"sample_break_mode": "eos", "add_bos_token": True})
 
-    def main(cfg):
-        # The settings of blocks are those of the training.
-        assert (cfg.task.sample_break_mode, cfg.task.add_bos_token) == ("eos", True)
-        assert (cfg.task.tokens_per_sample, cfg.eval_lm.context_window) == (16, 0)
-        eval_lm.logger.info("bin test 3 examples")  # the first token of each has no score
-        eval_lm.logger.info(f"Evaluated {counted} tokens in 0.1s (160.00 tokens/s)")
-        return {"loss": 3.0}
-
-    root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", list(root.handlers))
-    before = root.level
-    root.setLevel(logging.WARNING)
-    monkeypatch.setattr(eval_lm, "main", main)
-    try:
-        counted = 17  # a line of two tokens was left out
-        with pytest.raises(UserError, match="test: 2 of its 16 tokens are in lines longer"):
-            evaluate_lm.main([f"{checkpoint}", f"{data}"])
-        counted = 19
-        assert evaluate_lm.main([f"{checkpoint}", f"{data}"]) == 0
-    finally:
-        root.setLevel(before)
-    assert json.loads(checkpoint.with_name("best.test.json").read_text())["tokens"] == 16
+def test_lines_that_the_model_cannot_read_are_counted(data, checkpoint, monkeypatch):
+    monkeypatch.setattr(evaluate_lm, "score", lambda *given: evaluate_lm.Scores(3.0, 14, {}))
+    with pytest.raises(UserError, match="test: 2 of its 16 tokens are in lines longer"):
+        evaluate_lm.main([f"{checkpoint}", f"{data}"])

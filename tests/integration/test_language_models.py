@@ -60,9 +60,11 @@ def test_the_wikitext_recipe_trains_and_evaluates_with_a_context_window(text, tm
     assert found and 1 < float(found[1]) < 40
     run(
         "diverse_mha.evaluation.evaluate_lm", tmp_path / "checkpoint_best.pt", text, "--cpu",
-        "--context-window", 8,
+        "--context-window", 8, "--max-tokens", 64, "--softmax-batch", 64,
     )  # fmt: skip
     results = json.loads((tmp_path / "checkpoint_best.test.json").read_text())
+    assert f"Loss (base 2): {results['loss_bits']:.4f}" in done.stdout + done.stderr
+    assert f"Evaluated {results['tokens']} tokens" in done.stdout + done.stderr
     assert results["perplexity"] == pytest.approx(float(found[1]), abs=0.01)
     assert results["tokens"] == 13 * 9, "all tokens count: 13 lines of 8 words and </s>"
 
