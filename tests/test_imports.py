@@ -155,7 +155,7 @@ def test_a_callback_waits_for_modules_of_its_package(tmp_path, monkeypatch):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("module", ["evaluation.checkpoints", "models.config", "fairseq_fixes.log"])
+@pytest.mark.parametrize("module", ["evaluation.models", "models.config", "fairseq_fixes.log"])
 def test_a_module_that_imports_fairseq_first_registers_the_package(module):
     code = (
         f"import diverse_mha.{module}, fairseq.tasks, fairseq.criterions, fairseq.models; "
