@@ -15,7 +15,7 @@ title="" tmp="" job=""                  # title, folder and process group of the
 made="" got=""                          # the topmost folder that begin creates; the path that fetch sets
 
 fail() { # MESSAGE [EXIT CODE]
-    echo "error: $1" >&2
+    echo "error: ${1//[[:cntrl:]]/?}" >&2 # names of files may have control characters
     exit "${2:-2}"
 }
 

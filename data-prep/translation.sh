@@ -58,6 +58,7 @@ bpe() { # --merges=N [--apart]
     [[ $(merges_of "${models[@]}") == "$(thousands "${1#*=}")" ]] ||
         summary+=" ($(thousands "${1#*=}") requested, but no further pair occurs twice)"
     segment "$summary" "${models[@]}"
+    note_rare "${1#*=}"
 }
 
 learn_bpe() { # CODES FILE...
@@ -85,6 +86,16 @@ pieces() { # --merges=N [--apart]
     fi
     [[ $summary == "$(thousands "${1#*=}")" ]] || asked=" ($(thousands "${1#*=}") requested, but no further pair occurs twice)"
     segment "$summary sentencepiece pieces${2:+ per side}${asked:-}" "${models[@]}"
+    note_rare "${1#*=}"
+}
+
+note_rare() { # N: prints a note if less than half of the N requested subwords occur five times in train
+    local often
+    often=$(awk '{ count[$1] += $2 } END { for (piece in count) often += count[piece] >= 5; print often + 0 }' \
+        "$tmp/vocab.$source" "$tmp/vocab.$target")
+    ((often * 2 >= $1)) ||
+        note "note: only $(thousands "$often") of $(thousands "$1") subwords occur five times or more in train, which has \
+$(lines "$tmp/train.$source") pairs; rare subwords are hardly learned, so give fewer: --merges N"
 }
 
 segment() { # SUMMARY MODEL MODEL: segments train of clean/, and valid and test of tok/

@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from diverse_mha.common.options import split_list
 from diverse_mha.common.processes import import_path
 from experiments.runner import LOG, Runner, failure_told, say, side_by_side
 from experiments.runs import Place, Run
+
+LEAST_MINUTES = 5  # submitit listens for Slurm's signal, 90 s before the end, after its imports
+_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
 @dataclass
@@ -44,7 +48,29 @@ def read_options(text: str) -> dict[str, int | str]:
         raise UserError(f"--slurm {text}: write options as partition=gpu,time=2-00:00:00")
     if "time" not in options:
         raise UserError(f"--slurm {text}: has no time limit; add one, as in time=2-00:00:00")
+    minutes = _minutes(str(options["time"]))
+    if minutes and minutes < LEAST_MINUTES:  # 0 is no limit
+        raise UserError(
+            f"--slurm time={options['time']}: is so short that a job may end before it can be "
+            f"resubmitted; give {LEAST_MINUTES} minutes or more, as in time={LEAST_MINUTES}"
+        )
     return options
+
+
+def _minutes(time: str) -> float | None:
+    """Return a time limit of ``sbatch`` in minutes; None for other text, which sbatch reports.
+
+    Forms: minutes[:seconds], hours:minutes:seconds and days-hours[:minutes[:seconds]].
+    """
+    match = _TIME.fullmatch(time)
+    if match is None:
+        return None
+    days, *rest = match.groups()
+    parts = [int(part) for part in rest if part is not None]
+    if days is None and len(parts) < 3:
+        parts = [0, *parts]
+    hours, minutes, seconds = (*parts, 0, 0)[:3]
+    return (int(days or 0) * 24 + hours) * 60 + minutes + seconds / 60
 
 
 def queued_jobs() -> dict[str, str]:

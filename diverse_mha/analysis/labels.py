@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from diverse_mha.common.errors import visible
 from diverse_mha.common.files import printable
 
 COMPONENT_TITLES = {
@@ -36,7 +37,7 @@ def short_names(paths: list[str]) -> list[str]:
     ``runs/baseline/checkpoint_best.pt`` becomes ``baseline``. If two files are in one folder, their
     file names are added. A repeated path gets a number.
     """
-    paths = [printable(path) for path in paths]
+    paths = [visible(printable(path)) for path in paths]
     parts = [_parts(path) for path in paths]
     for depth in range(1, max(map(len, parts)) + 1):
         for with_file in (False, True):

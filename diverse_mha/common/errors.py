@@ -4,6 +4,7 @@ import argparse
 import errno
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -12,6 +13,7 @@ from typing import NoReturn
 from diverse_mha.common.ranges import at_least
 
 RESUMES = "interrupted; run the same command again to go on"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 STARTS_OVER = "interrupted; the same command starts again from the beginning"
 
 
@@ -101,8 +103,13 @@ def describe_os_error(error: OSError) -> str:
     return text
 
 
+def visible(text: str) -> str:
+    r"""Return a text with escapes (``\x1b``) for control characters, as names of files may have."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
 def _complain(message: str) -> int:
-    print("error: " + " ".join(message.split("\n")), file=sys.stderr)
+    print("error: " + visible(" ".join(message.split("\n"))), file=sys.stderr)
     return 2
 
 

@@ -13,6 +13,7 @@ from diverse_mha.analysis.labels import file_name, short_names
         (["/x/a/best.pt", "/y/a/best.pt"], ["x/a", "y/a"]),
         (["/x/a/best.pt", "/x/a/best.pt"], ["a", "a-2"]),
         (["/best.pt"], ["best"]),
+        (["runs/a\x1b[31m/best.pt"], ["a\\x1b[31m"]),
     ],
 )
 def test_shortest_unique_suffix_is_the_name(paths, names):

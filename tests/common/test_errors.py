@@ -32,6 +32,7 @@ def raising(error):
     [
         (UserError("no such corpus"), 2, "error: no such corpus\n"),
         (UserError("two\nlines"), 2, "error: two lines\n"),
+        (UserError("a\x1b[31mb\r\x9bc: no"), 2, "error: a\\x1b[31mb\\x0d\\x9bc: no\n"),
         (KeyboardInterrupt(), 130, "interrupted; run the same command again to go on\n"),
         (
             OSError(errno.ENOSPC, "No space left on device", "data/raw"),

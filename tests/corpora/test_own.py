@@ -119,6 +119,7 @@ def test_lines_longer_than_a_model_reads_are_reported(text, tmp_path):
         (["--merges", "9"], "learn the pieces: every character needs a piece; give 31 or more"),
         (["--out", "o:12"], "--out: o:12 contains a colon, which separates folders in fairseq"),
         (["--from", "out/raw"], "out/raw, given by --from, is not a folder"),
+        (["--from", "a\x1b[31mb"], "error: a?[31mb, given by --from, is not a folder"),
     ],
 )
 def test_invalid_options_are_reported_in_one_line(text, tmp_path, more, message):

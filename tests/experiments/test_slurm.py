@@ -41,6 +41,7 @@ def test_missing_runs_are_submitted_and_finished_runs_are_collected(place, runs,
     [
         ("partition", "--slurm partition: write options as partition=gpu,time=2-00:00:00"),
         ("partition=gpu", "--slurm partition=gpu: has no time limit; add one, as in time=2-"),
+        ("time=2", "--slurm time=2: is so short that a job may end before it can be resubmitted"),
     ],
 )
 def test_wrong_options_are_refused(options, message, tmp_path):
@@ -53,6 +54,17 @@ def test_wrong_options_are_refused(options, message, tmp_path):
     }
 
 
+@pytest.mark.parametrize("time", ["4", "4:59", "0:30", "00:04:59", "0-0:4", "0-00:04:59"])
+def test_time_limits_under_five_minutes_are_refused(time):
+    with pytest.raises(UserError, match=f"^--slurm time={time}: is so short"):
+        read_options(f"time={time}")
+
+
+@pytest.mark.parametrize("time", ["5", "5:00", "1:00:00", "00:05:00", "1-0", "0-1", "0", "odd"])
+def test_other_time_limits_are_left_to_sbatch(time):
+    assert str(read_options(f"time={time}")["time"]) == time
+
+
 def test_a_machine_without_slurm_is_reported_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="--slurm: squeue is not installed here; run the command"):
@@ -61,7 +73,7 @@ def test_a_machine_without_slurm_is_reported_in_one_line(monkeypatch, tmp_path):
 
 def test_options_without_effect_are_refused(tmp_path):
     arguments = ["reproduce", "yun2021", "7", "--scale", "smoke", "--out", str(tmp_path)]
-    with pytest.raises(UserError, match="--slurm a=1,time=1 has no effect with --dry-run"):
-        cli.run([*arguments, "--slurm", "a=1,time=1", "--dry-run"])
+    with pytest.raises(UserError, match="--slurm a=1,time=9 has no effect with --dry-run"):
+        cli.run([*arguments, "--slurm", "a=1,time=9", "--dry-run"])
     with pytest.raises(UserError, match="--rehearse: is for --scale paper, not smoke"):
         cli.run([*arguments, "--rehearse"])
