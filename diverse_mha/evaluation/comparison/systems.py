@@ -58,6 +58,12 @@ class System:
     runs: tuple[Scored, ...]
     measures: dict[str, Measured] | None = None
 
+    @property
+    def distinct(self) -> tuple[Scored, ...]:
+        """The runs to test. Runs that all have equal results are one seed: the first alone."""
+        evidence = {run.evidence for run in self.runs}
+        return self.runs[:1] if len(evidence) == 1 and None not in evidence else self.runs
+
 
 def compare_systems(
     systems: Sequence[System],
@@ -82,12 +88,13 @@ def compare_systems(
     measures: list[dict[str, Measured]] = [{} for _ in systems]
     for name in systems[0].runs[0].scores:
         values = [tuple(run.scores[name] for run in system.runs) for system in systems]
+        tested = [tuple(run.scores[name] for run in system.distinct) for system in systems]
         step = (steps or {}).get(name, 0.0)
         seeds = _over_seeds(name, systems, step)
         if name in RESAMPLED:
-            differences = _resampled(name, systems, values)
+            differences = _resampled(name, systems, tested)
         elif seeds is None or name in own:
-            differences = [welch(values[0], others, step) for others in values[1:]]
+            differences = [welch(tested[0], others, step) for others in tested[1:]]
         else:
             differences, seeds = seeds, None
         low = [_too_low(name, values[0], others) for others in values[1:]]
@@ -179,12 +186,12 @@ def check_search(systems: Sequence[System], *, allowed: bool = False) -> tuple[s
 def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Difference] | None:
     """Return the differences from the baseline, compared seed by seed.
 
-    Return None if a seed is unknown or repeated, or if no chain of shared seeds links a system to
-    the baseline.
+    Return None if a seed is unknown or repeated, if all runs of a system are equal, or if no chain
+    of shared seeds links a system to the baseline.
     """
     rows = [{run.seed: run.scores[name] for run in system.runs} for system in systems]
     if any(
-        None in row or len(row) < len(system.runs)
+        None in row or len(row) < len(system.runs) or len(system.distinct) < len(system.runs)
         for row, system in zip(rows, systems, strict=True)
     ):
         return None
@@ -195,18 +202,14 @@ def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Diffe
 def _resampled(
     name: str, systems: Sequence[System], values: Sequence[Sequence[float]]
 ) -> list[Difference]:
-    models = np.stack([run.statistics[name] for system in systems for run in system.runs])
+    models = np.stack([run.statistics[name] for system in systems for run in system.distinct])
     scores = resampled_scores(models, RESAMPLED[name], resamples=RESAMPLES, seed=SEED)
-    ends = np.cumsum([len(system.runs) for system in systems])
-    sides = []
-    for system, own, drawn in zip(
-        systems, values, np.split(scores, ends[:-1], axis=1), strict=True
-    ):
-        # Equal runs are one seed: their spread of 0 is not that of seeds.
-        count = 1 if len({run.evidence for run in system.runs}) == 1 else len(own)
-        sides.append((own[:count], drawn[:, :count]))
-    (baseline, first), *others = sides
-    return [difference(baseline, own, (first, drawn)) for own, drawn in others]
+    ends = np.cumsum([len(system.distinct) for system in systems])
+    by_system = np.split(scores, ends[:-1], axis=1)
+    return [
+        difference(values[0], values[index], (by_system[0], by_system[index]))
+        for index in range(1, len(systems))
+    ]
 
 
 BOOTSTRAP = (

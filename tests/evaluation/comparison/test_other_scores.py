@@ -139,6 +139,10 @@ def test_equal_results_are_named_in_every_kind_of_comparison(tmp_path, monkeypat
         assert cli.run(["compare", *words]) == 0
         out = capsys.readouterr().out
         assert f"Equal results: {named}." in out if named else "Equal results" not in out
+    words = [option, "base=base1", "copy", option, "other=other", "base2", "--output", "out.json"]
+    assert cli.run(["compare", *words]) == 0
+    _, other = json.loads(Path("out.json").read_text())["systems"]
+    assert not any(measure["difference"]["over_seeds"] for measure in other["measures"].values())
 
 
 def test_equal_accuracies_are_no_sign_of_a_copy(tmp_path, capsys):

@@ -323,3 +323,4 @@ def test_a_copied_run_that_was_evaluated_again_is_named(folder, capsys):
     compare(folder, "--baseline", first, copy, "--system", *runs(folder, "good"))
     out = capsys.readouterr().out
     assert f"Equal results: {first}, {copy}." in out and "]†" in out
+    assert "by seed" not in out, "the copy has a seed in its name, but none of its own"
