@@ -45,7 +45,10 @@ def configure(recipe: Recipe) -> DictConfig:
     diverse_mha.register()
     plugin = user_dir(recipe)
     if plugin != str(USER_DIR):
-        import_plugin(plugin)
+        try:
+            import_plugin(plugin)
+        except UserError as error:
+            raise UserError(as_keys(str(error), {"user_dir": "common.user_dir"})) from None
     cfg = _merge(recipe)
     check_scoring(recipe.resolved, recipe.path)
     try:

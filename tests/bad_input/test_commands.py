@@ -104,7 +104,7 @@ ROWS = [
     Row("analyze-folder", "analyze run bin", "run: is a folder", "give a .pt file in it"),
     Row("align-reverse-folder", "align best.pt bin --reverse run", "run: is a folder",
         "give a .pt file in it"),
-    Row("analyze-cfg-without-task", "analyze notask.pt bin", "notask.pt", "that training wrote"),
+    Row("analyze-cfg-without-task", "analyze notask.pt bin", "notask.pt", "by fairseq-train"),
     Row("analyze-no-dictionary", "analyze best.pt nodict", "nodict", "fairseq-preprocess"),
     Row("analyze-subset", "analyze best.pt bin --subset dev", "--subset dev", "available: "),
     Row("analyze-measure", "analyze best.pt bin --measures cke", "cke", "cka"),

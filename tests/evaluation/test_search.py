@@ -69,7 +69,7 @@ def test_progress_bar_counts_sentences_and_search_steps(search, monkeypatch, cap
 @pytest.mark.parametrize(
     "subwords, kind, text",
     [
-        (["lo@@", "w", "\u0085"], "subword_nmt", "low \u0085"),
+        (["\u0085", "lo@@", "w"], "subword_nmt", "\u0085 low"),
         (["\u2581lo", "w", "\ufdd0"], "sentencepiece", "low\u2581"),
         (["lo@@", "w"], None, "lo@@ w"),
     ],

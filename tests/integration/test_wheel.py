@@ -72,4 +72,4 @@ def test_a_recipe_trains_by_its_name(command, data, tmp_path):  # noqa: F811
     assert (tmp_path / "run/checkpoint_last.pt").is_file()
     assert "cascade" in (tmp_path / "run/train.log").read_text()
     done = command("train", "--config", "nosuch", check=False)
-    assert done.returncode == 2 and "recipes in configs/: demo, demo_lm" in done.stderr
+    assert done.returncode == 2 and "configs/ has demo, demo_lm" in done.stderr

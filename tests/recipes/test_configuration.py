@@ -2,7 +2,8 @@
 
 ``configurations.json`` was written at d2bdb92e, when recipes were composed by Hydra's application,
 from what reached ``fairseq_cli.train.main``. Changed by hand since: in iwslt14_de_en, wiki103 and
-wiki103_small a method no longer means CODA and the method, so the model's name is the plain one.
+wiki103_small a method no longer means CODA and the method, so the model's name is the plain one;
+and the task's option ``allow_other_dictionary`` is new.
 """
 
 import json

@@ -251,15 +251,17 @@ def test_a_whole_experiment_runs_and_is_not_repeated(tmp_path):
     assert "beam 3" in other.stdout and other.returncode == 0, other.stdout + other.stderr
     changed = call(*mine, "model.dropout=0.4")
     assert changed.returncode == 2 and "was trained with model.dropout=" in changed.stderr
-    # Another reference is scored again, or refused; so is another checkpoint in the run's place.
+    # Another reference is prepared again, or scored again where the corpus is the user's own.
     assert call(*mine).returncode == 0
     reference = tmp_path / "data/demo/raw/test.qo"
     lines = reference.read_text().splitlines(keepends=True)
     reference.write_text("".join(reversed(lines)))
+    own = call(*mine, "task.data=data/demo/bin")
+    assert "sentences, beam" in own.stdout, own.stdout + own.stderr
     again = call(*mine)
-    assert again.returncode or "sentences, beam" in again.stdout, again.stdout
-    reference.write_text("".join(lines))
-    assert call(*mine).returncode == 0
+    assert "raw/test.qo is not as it was prepared" in again.stdout + again.stderr
+    assert "sentences, beam" in again.stdout
+    assert again.stdout.splitlines()[-1].partition(":")[0] == score.partition(":")[0]
     last = folder / "checkpoint_last.pt"
     shutil.copy(folder / "averaged.pt", last)
     swapped = call(*mine)
