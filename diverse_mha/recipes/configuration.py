@@ -28,7 +28,15 @@ from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.fairseq_fixes.guards import having, task_for
 from diverse_mha.models.config import SHAPE, seam_options
-from diverse_mha.recipes.recipe import BASELINE, METHOD, Recipe, compose, names_in, read
+from diverse_mha.recipes.recipe import (
+    BASELINE,
+    METHOD,
+    Recipe,
+    compose,
+    folders_beside,
+    names_in,
+    read,
+)
 from diverse_mha.recipes.steps import check_scoring
 
 _FEW = 30  # names that a message lists
@@ -73,7 +81,7 @@ def _merge(recipe: Recipe) -> DictConfig:
     kinds = _kinds(settings)
     for group in settings:
         if group not in kinds:
-            known = {*kinds, *names_in_configs(recipe.path)} - {"_name"}
+            known = {*kinds, *folders_beside(recipe.path)} - {"_name"}
             raise UserError(f"{_where(recipe, group)}: there is no group {group}; "
                             f"{similar(group, known) or choose_from(known)}")  # fmt: skip
     for group, known in _registered_names().items():
@@ -269,11 +277,6 @@ def _where(recipe: Recipe, key: str) -> str:
     if not isinstance(value, Mapping):
         shown += f"={value}".replace(", ", ",")
     return shown if given else f"{recipe.path}: {shown}"
-
-
-def names_in_configs(path: Path) -> set[str]:
-    """Return the groups of recipes that are folders."""
-    return {f.parent.name for place in (path.parent, CONFIGS) for f in place.glob("*/*.yaml")}
 
 
 def _nearest(name: str, known: Collection[str]) -> str:

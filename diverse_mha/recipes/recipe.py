@@ -103,7 +103,7 @@ def read_recipe(config: str | Path, words: Sequence[str] = ()) -> Recipe:
         names = sorted(file.stem for file in CONFIGS.glob("*.yaml"))
         close = difflib.get_close_matches(str(config), names, 3) or names
         raise UserError(f"{config}: no such recipe; configs/ has {', '.join(close)}")
-    choices, given = parse_overrides(words, {METHOD, *groups_of(path), *_folders(path)})
+    choices, given = parse_overrides(words, {METHOD, *groups_of(path), *folders_beside(path)})
     listed = groups_of(path)
     # A file without a list of groups is taken as it is, unless a method is named.
     wanted = {**listed, **{group: name for group, name in choices.items() if name is not None}}
@@ -217,7 +217,7 @@ def names_in(config: str | Path, group: str) -> list[str]:
     return sorted({file.stem for folder in folders for file in folder.glob("*.yaml")})
 
 
-def _folders(path: Path) -> set[str]:
+def folders_beside(path: Path) -> set[str]:
     """Return the groups that are folders, beside the recipe or in ``configs/``."""
     return {file.parent.name for place in (path.parent, CONFIGS) for file in place.glob("*/*.yaml")}
 
