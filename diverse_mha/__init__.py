@@ -10,6 +10,7 @@ import logging
 import os
 from contextlib import contextmanager
 
+from diverse_mha.common import start
 from diverse_mha.common.on_import import after_import
 
 __version__ = "0.1.0"
@@ -26,7 +27,9 @@ logging.getLogger("fairseq.tasks.text_to_speech").addFilter(
 
 def register() -> None:
     """Register everything with fairseq, and apply the fixes; may be called again."""
-    from diverse_mha import criterions, models, optim, tasks  # noqa: F401
+    with start.uncollected():
+        from diverse_mha import criterions, models, optim, tasks  # noqa: F401
+    start.command_started()
 
 
 def load(path, data, *, cpu=False):

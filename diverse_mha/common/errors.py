@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
 
+from diverse_mha.common import start
 from diverse_mha.common.ranges import at_least
 
 RESUMES = "interrupted; run the same command again to go on"
@@ -46,6 +47,7 @@ def run_cli(main: Callable[[], int | None], *, interrupted: str = RESUMES) -> No
     A :class:`UserError` or ``OSError`` is printed in one line on stderr, with exit code 2. Ctrl-C
     prints ``interrupted`` and exits with 130; a closed pipe (``| head``) exits with 141.
     """
+    start.start_command()
     if sys.stderr is None:  # closed by the shell
         sys.stderr = open(os.devnull, "w")
     if hasattr(sys.stdout, "reconfigure"):  # the locale may lack characters of a table
