@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from diverse_mha.common import start
 from diverse_mha.common.on_import import after_import
+from diverse_mha.fairseq_fixes import startup
 
 __version__ = "0.1.0"
 
@@ -50,8 +51,8 @@ def load(path, data, *, cpu=False):
 
 
 @contextmanager
-def _root_logger_kept():
-    """Context manager: restore the root logger, which fairseq's import sets to DEBUG.
+def _importing():
+    """Context manager for the import of fairseq: make it faster, and restore the root logger.
 
     Otherwise every library prints its debug messages (fairseq's wav2vec2_classification.py calls
     ``logging.basicConfig``).
@@ -59,11 +60,13 @@ def _root_logger_kept():
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     try:
-        yield
+        with startup.importing():
+            yield
     finally:
         root.setLevel(level)
         root.handlers[:] = handlers
 
 
 # Do not import fairseq here: that takes seconds, and most commands start without it.
-after_import("fairseq", register, _root_logger_kept)
+startup.install()
+after_import("fairseq", register, _importing)

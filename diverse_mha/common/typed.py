@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import Field, field, fields, make_dataclass
-from functools import cached_property
 from types import UnionType
 from typing import Union
 
 from fairseq.dataclass import ChoiceEnum
-from hydra.core.config_store import ConfigNode, ConfigStore
-from omegaconf import OmegaConf
+from hydra.core.config_store import ConfigStore
+
+from diverse_mha.common.config_store import LazyNode
 
 
 def _type(option: Field):
@@ -35,22 +35,8 @@ def with_options(config: type, options: Iterable[Field], name: str = "") -> type
     return make_dataclass(name or config.__name__, rows, bases=(config,), namespace=space)
 
 
-class LazyNode(ConfigNode):
-    """Entry of Hydra's store, built only when read: a run reads one of about a hundred entries."""
-
-    def __init__(self, name: str, group: str, config: type):
-        super().__init__(f"{name}.yaml", None, group, package=None, provider="fairseq")
-        self.__dict__.pop("node")
-        self.config = config
-
-    @cached_property
-    def node(self):
-        """Return the defaults of the dataclass, as fairseq stores them."""
-        return OmegaConf.structured(self.config(_name=self.name.removesuffix(".yaml")))
-
-
 def register_options(group: str, registry: dict[str, type], name: str, cls: type, config: type):
     """Set or replace the options dataclass ``config`` of a class registered with fairseq."""
     cls.__dataclass = registry[name] = config
-    node = LazyNode(name, group, config)
+    node = LazyNode(f"{name}.yaml", group, lambda: config(_name=name))
     ConfigStore.instance().repo.setdefault(group, {})[node.name] = node

@@ -8,6 +8,7 @@ import ast
 import atexit
 import builtins
 import gc
+import importlib
 import importlib.machinery
 import logging
 import os
@@ -20,14 +21,16 @@ import sys
 import threading
 import warnings
 
-# Python's search path without this file's folder.
-INSTALLED = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+INSTALLED = [path for path in sys.path if path != HERE]  # Python's search path
 
 
 class Fairseq:
     """Import hook that takes fairseq from memory, and sets up logging as fairseq's import does."""
 
     def __init__(self):
+        leave_out_what_text_does_not_need()
         import fairseq.checkpoint_utils
         import fairseq.sequence_generator
         import fairseq.trainer
@@ -55,6 +58,15 @@ class Fairseq:
         if not root.handlers:
             root.handlers[:] = self.handlers
             root.setLevel(self.level)
+
+
+def leave_out_what_text_does_not_need() -> None:
+    """Let fairseq's import leave out what it does in a command, then forget this package."""
+    sys.path.insert(0, ROOT)
+    importlib.import_module("diverse_mha.common.on_import").cancel("fairseq")
+    sys.path.remove(ROOT)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "diverse_mha"]:
+        del sys.modules[name]
 
 
 def import_libraries() -> None:
