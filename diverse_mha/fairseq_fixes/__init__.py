@@ -35,6 +35,7 @@ Mends change what fairseq does:
 | ``speed`` | ``fused_adam`` | copies half-precision tensors one by one: a thousand launches |
 | | cuDNN's attention | uses it, although it takes part of a second for every new shape |
 | | oneDNN's cache | lets it grow to a gigabyte in bfloat16 training on a CPU |
+| ``slow_calls`` | Hydra's caller | looks for it in all source files of the stack |
 | ``startup`` | unused libraries | imports scikit-learn, scipy.stats, torch.onnx: half its start |
 | | Hydra's store | builds a hundred configurations, of which a command reads none |
 

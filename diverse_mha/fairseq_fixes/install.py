@@ -16,6 +16,7 @@ from diverse_mha.fairseq_fixes import (  # noqa: F401, I001
     numpy_2,
     plasma,
     speed,
+    slow_calls,
     guards,
     long_examples,
 )
