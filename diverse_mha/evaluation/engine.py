@@ -22,6 +22,7 @@ from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.processes import cores, ended_in_order
 from diverse_mha.common.vocabulary import say_unchecked
+from diverse_mha.fairseq_fixes.startup import deferred
 
 MADE_FILE = "engine.json"  # file in a converted folder that identifies the checkpoint
 _KEYS = {"of", "positions", "languages", "checked"}  # of this file
@@ -211,7 +212,9 @@ def convert_stock(
         output: folder to create; ``stock.pt`` is written beside it.
         quantization: type of the parameters; None: unchanged.
     """
-    from ctranslate2.converters import FairseqConverter
+    # Another converter imports transformers, which takes a second.
+    with deferred(("huggingface_hub", "transformers")):
+        from ctranslate2.converters import FairseqConverter
 
     from diverse_mha.evaluation.states import write_state
     from diverse_mha.tasks.data_files import dictionaries_named

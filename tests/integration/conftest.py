@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,19 @@ def run(*command, check: bool = True, fresh: bool = False, **kwargs) -> subproce
     if check:
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done
+
+
+#: Libraries that take long to import, and that text does not need.
+SLOW = {"scipy", "sklearn", "tensorboardX", "torch._dynamo", "torch.onnx", "transformers"}
+
+
+def slow_imports(monkeypatch, *command, **kwargs) -> set[str]:
+    """Run a command in a new Python process; return the slow libraries that it imports."""
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    done = run(*command, fresh=True, **kwargs)
+    imported = re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.M)
+    assert "fairseq.tasks" in imported
+    return SLOW & {*imported}
 
 
 def train(data, save_dir, *options, **kwargs) -> subprocess.CompletedProcess:

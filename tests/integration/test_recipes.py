@@ -11,7 +11,7 @@ from diverse_mha.common.files import CONFIGS
 from diverse_mha.recipes.recipe import compose
 from diverse_mha.training.log import read_log
 from tests.corpora.scripts import environment
-from tests.integration.conftest import PLUGIN, ROOT, run
+from tests.integration.conftest import PLUGIN, ROOT, run, slow_imports
 from tests.reliability import miniature
 
 pytestmark = pytest.mark.integration
@@ -94,6 +94,13 @@ def test_fairseq_resumes_a_run_from_its_composed_recipe(bfloat16, data, tmp_path
     more = ["optimization.max_update=4", f"common.bf16={'true' if bfloat16 == '1' else 'false'}"]
     hydra_train(tmp_path / "run/recipe.yaml", more, tmp_path)
     assert updates(tmp_path / "run") == 4
+
+
+def test_training_imports_only_what_text_needs(data, tmp_path, monkeypatch):
+    words = [*settings("demo", data), "optimization.max_update=1", "checkpoint.save_dir=run"]
+    command = ["diverse_mha.cli", "train", "--config", "demo", *words]
+    assert slow_imports(monkeypatch, *command, cwd=tmp_path) == set()
+    assert updates(tmp_path / "run") == 1
 
 
 def test_a_copied_recipe_outside_the_clone_trains_in_two_processes(data, tmp_path):

@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import shutil
 import subprocess
 
 import ctranslate2
@@ -13,7 +14,7 @@ from diverse_mha.evaluation.models import open_models
 from tests import warm
 from tests.corpora import scripts
 from tests.docs.blocks import commands
-from tests.integration.conftest import PLUGIN, run, train
+from tests.integration.conftest import PLUGIN, run, slow_imports, train
 
 pytestmark = pytest.mark.integration
 
@@ -47,6 +48,13 @@ def test_plain_text_and_binarised_data_give_the_same_translations(prepared):
     assert set(done.stdout.splitlines()[1::2]) == {""}
     assert done.stderr.startswith(f"{2 * len(lines) - 1:,} lines in ")
     assert done.stderr.count("\n") == 1
+
+
+def test_converting_for_ctranslate2_imports_only_what_text_needs(prepared, tmp_path, monkeypatch):
+    checkpoint = shutil.copy(prepared / "run/checkpoint_last.pt", tmp_path)
+    command = ["diverse_mha.cli", "translate", checkpoint, prepared / "bin", "--cpu"]
+    assert slow_imports(monkeypatch, *command, "--max-len-b", 3, input="vo\n") == set()
+    assert (tmp_path / "checkpoint_last.ctranslate2").is_dir()
 
 
 def test_an_ensemble_of_a_model_and_its_copy_is_named(prepared, tmp_path):
