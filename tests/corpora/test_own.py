@@ -72,7 +72,7 @@ def test_folders_contain_the_documented_files(text, tmp_path):
     assert made["pairs"] == {"train": 4, "valid": 6, "test": 6}
     kept = "4 of 6 train pairs kept; dropped: 1 with a ratio above 9, 1 empty"
     assert printed[2].startswith(f"[3/5] filter: {kept}")
-    assert " (30 requested, but no further pair occurs twice); different subwords: " in printed[3]
+    assert " (30 requested, but no further pair occurs twice); different subwords: " in printed[4]
     (text / "test.en").write_text("One six.\n" * 6)
     refusal = refused("own", *arguments, cwd=tmp_path)
     assert (
