@@ -146,8 +146,11 @@ def _check_keys(
             raise UserError(f"{_where(recipe, f'{group}.{key}')}: {group} has no {key}; {cure}")
     for key, error in _misfits(kind, values) if kind else ():
         reason = str(error).splitlines()[0].rstrip(".")
+        point = str(values[key]).replace(",", ".")
         if "is not a ListConfig" in reason:
             reason = f"must be a list; give [{values[key]}]"
+        elif not [*_misfits(kind, {key: point})]:
+            reason = f"give {point}"
         raise UserError(f"{_where(recipe, f'{group}.{key}')}: {reason}")
 
 

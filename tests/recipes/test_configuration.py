@@ -130,6 +130,9 @@ def same(one, other) -> bool:
         (["model.dropuot=0.2"], "model.dropuot=0.2: model has no dropuot; the nearest are dropout"),
         (["model.hsic_weight=1"], "model has no hsic_weight; it is criterion.hsic_weight"),
         (["optimization.lr=0.1"], "optimization.lr=0.1: must be a list; give [0.1]"),
+        (["optimization.update_freq=4,2"], "update_freq=4,2: must be a list; give [4,2]"),
+        (["model.dropout=0,3"], "model.dropout=0,3: give 0.3"),
+        (["criterion=cross_entropyy"], "there is no 'cross_entropyy'; the nearest are cross_entr"),
         (["model.dropout=low"], "model.dropout=low: Value 'low' of type 'str' could not be conv"),
         (["dataset.max_tokens=4k"], "dataset.max_tokens=4k: Value '4k'"),
         (["common.cpu=maybe"], "common.cpu=maybe: Value 'maybe'"),
@@ -143,6 +146,15 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_prepared(words, me
     with pytest.raises(UserError) as caught:
         recipe("multi30k_small", *words)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["optimization.clip_norm=1e-3", "model.dropout=0", "common.cpu=yes", "dataset.batch_size=null"]
+    + ["optimization.lr=[0.1,1]", "optimizer.adam_betas=(0.9,0.98)"],
+)
+def test_values_that_a_training_reads_are_not_refused(word):
+    assert recipe("multi30k_small", word).task._name == "exact_translation"
 
 
 def test_our_options_are_refused_for_a_model_of_fairseq():
