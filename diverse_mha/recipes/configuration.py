@@ -27,6 +27,7 @@ from diverse_mha.common.files import CONFIGS, USER_DIR
 from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.fairseq_fixes.guards import having, task_for
+from diverse_mha.methods.diversity import diversity_options
 from diverse_mha.models.config import SHAPE, seam_options
 from diverse_mha.recipes.recipe import (
     BASELINE,
@@ -40,6 +41,7 @@ from diverse_mha.recipes.recipe import (
 from diverse_mha.recipes.steps import check_scoring
 
 _FEW = 30  # names that a message lists
+_UNSET = object()
 _WORDS = 1_000_000  # size of the dictionary for models without memory
 
 
@@ -131,15 +133,16 @@ def _check_keys(
 ) -> None:
     """Raise an error for a key that a group lacks, or a value that does not fit its key.
 
-    What is null or switched off by ``method=baseline`` is left out for models and criterions of
-    fairseq, which do not have it. The keys of a part without a dataclass are not known.
+    Options of our methods that are null, or off as in ``method=baseline``, are left out for models
+    and criterions of fairseq, which lack them. The keys of a part without a dataclass are unknown.
     """
     off = read(CONFIGS / METHOD / f"{BASELINE}.yaml").get(group) or {}
     known = {f.name: f for f in fields(kind)} if kind else {}
+    ours = {option.name for option in (*seam_options(), *diversity_options())}
     for key, value in [*values.items()]:
         if key == "_name" or key in known:
             continue
-        if value is None or key in off and value == off[key]:
+        if key in ours and (value is None or value == off.get(key, _UNSET)):
             del values[key]
         elif kind is not None and group != "scoring":
             cure = _cure_for(group, key, values.get("_name"), settings)
@@ -149,7 +152,7 @@ def _check_keys(
         point = str(values[key]).replace(",", ".")
         if "is not a ListConfig" in reason:
             reason = f"must be a list; give [{values[key]}]"
-        elif not [*_misfits(kind, {key: point})]:
+        elif point != str(values[key]) and not [*_misfits(kind, {key: point})]:
             reason = f"give {point}"
         raise UserError(f"{_where(recipe, f'{group}.{key}')}: {reason}")
 

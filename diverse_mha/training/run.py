@@ -15,15 +15,18 @@ from pathlib import Path
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
 from diverse_mha.common.files import ROOT, USER_DIR
+from diverse_mha.common.new_folder import removed_if_refused
 from diverse_mha.common.processes import import_path
 from diverse_mha.common.status import read_status
 from diverse_mha.corpora.prepared import preparation
 from diverse_mha.recipes.recipe import Recipe, read_recipe
 from diverse_mha.recipes.steps import Pipeline, read_pipeline
 from diverse_mha.training import train
+from diverse_mha.training.log import TRAIN_LOG
 from diverse_mha.training.score import print_score
-from diverse_mha.training.steps import Record, Step
+from diverse_mha.training.steps import RECORD, Record, Step
 from diverse_mha.training.train import Job
+from diverse_mha.training.worker import RECIPE_FILE
 
 USAGE = """\
 usage: {run} RECIPE [key=value ...] [options]
@@ -317,8 +320,6 @@ def _is_finished(experiment: Experiment, training: Step, record: Record) -> bool
     Raises:
         UserError: if the data or the checkpoint have been changed since.
     """
-    from diverse_mha.training.worker import RECIPE_FILE
-
     status, kept = read_status(experiment.run), experiment.run / RECIPE_FILE
     known = record.steps.get("train")
     if status is None or not status.finished or not kept.is_file():
@@ -353,8 +354,9 @@ def _train(experiment: Experiment, job: Job, record: Record, go: Callable[[], in
     known = record.steps.get("train")
     if known is not None and read_status(experiment.run) is not None:
         _refuse_other_data(experiment, known, now)
-    record.add("train", now)
-    return go()
+    with removed_if_refused(experiment.run, (TRAIN_LOG, RECIPE_FILE, RECORD)):
+        record.add("train", now)
+        return go()
 
 
 def _refuse_other_data(experiment: Experiment, known: Mapping, now: Mapping) -> None:

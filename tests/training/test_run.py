@@ -104,6 +104,23 @@ def test_what_cannot_be_trained_here_is_refused_before_the_corpus_is_prepared(
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_training_that_is_refused_leaves_no_new_folder(monkeypatch, tmp_path):
+    """Its data and its folder are recorded before it begins."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bin").mkdir()
+    for name in ("dict.lm.txt", "valid.idx", "test.idx"):
+        (tmp_path / "bin" / name).touch()
+
+    def refuse():
+        assert (tmp_path / "runs/demo/hsic/steps.json").is_file()
+        raise UserError("refused")
+
+    monkeypatch.setattr(run.train, "start", lambda job: refuse)
+    with pytest.raises(UserError, match="^refused$"):
+        main(["demo", "method=hsic", "task.data=bin"])
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+
+
 @pytest.mark.parametrize("recipe", ["multi30k_small", "demo_lm"])
 def test_a_corpus_without_a_test_set_is_refused_before_the_training(recipe, tmp_path):
     words = [f"task.data={tmp_path}", "common.cpu=true"]
