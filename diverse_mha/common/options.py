@@ -26,7 +26,7 @@ def as_keys(message: str, keys: Mapping[str, str]) -> str:
     """Replace options in a message by a recipe's config keys; ``keys`` maps option names to keys.
 
     In the cure, which follows a semicolon, an option with a value becomes an override:
-    ``++key=value``.
+    ``key=value``.
     """
 
     def key(option: re.Match) -> str:
@@ -36,7 +36,7 @@ def as_keys(message: str, keys: Mapping[str, str]) -> str:
         in_cure = ";" in message[: option.start()]
         if in_cure and name.startswith("checkpoint.reset_"):
             value = " true"  # fairseq's option is a flag, and the config key needs a value
-        return f"++{name}={value.strip()}" if in_cure and value else name + value
+        return f"{name}={value.strip()}" if in_cure and value else name + value
 
     # A value contains a digit, point or slash; the next word of the sentence does not.
     value = r"( (?=\S*[\d./])(?!\w+[.;,]?(?: |$))[^\s,;]+| \d[\w.]*)?"

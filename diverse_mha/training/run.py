@@ -45,8 +45,8 @@ resume: finished steps are skipped, and a changed recipe is refused.
   --print         show the commands and run none
   -h, --help      show this help
 
-The run's folder is runs/RECIPE/METHOD, with the size and the seed if you choose
-them; checkpoint.save_dir=FOLDER names another. It keeps the composed recipe in
+The run's folder is runs/RECIPE/METHOD, with the size and the seed where they
+differ from the recipe's; checkpoint.save_dir=FOLDER names another. It keeps the composed recipe in
 recipe.yaml, which this command takes, too.
 
 examples:

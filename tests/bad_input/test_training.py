@@ -154,7 +154,7 @@ RECIPES = [
     Row("no-criterion", RECIPE.format("good") + "criterion._name=null", "criterion._name is miss",
         "such as label_smoothed"),
     Row("no-batch-in-recipe", RECIPE.format("good") + "dataset.max_tokens=null",
-        "dataset.max_tokens or dataset.batch_size is missing", "such as ++dataset.max_tokens=4000"),
+        "dataset.max_tokens or dataset.batch_size is missing", "such as dataset.max_tokens=4000"),
     Row("range", RECIPE.format("range"), "model.drophead 2", "below 1"),
     Row("architecture", RECIPE.format("arch"), "'transformer_disagre'", "transformer_disagree"),
     Row("optimizer", RECIPE.format("optimizer"), "'adamm'", "adam"),

@@ -52,12 +52,12 @@ def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
         ("--arch a; --criterion b", "model._name a; criterion._name b"),
         (
             "a.pt: is another run; give --restore-file runs/a b/checkpoint_last.pt",
-            "a.pt: is another run; give ++checkpoint.restore_file=runs/a b/checkpoint_last.pt",
+            "a.pt: is another run; give checkpoint.restore_file=runs/a b/checkpoint_last.pt",
         ),
         (
             "--max-tokens 5: not as begun; give --max-tokens 9, or --reset-dataloader",
-            "dataset.max_tokens 5: not as begun; give ++dataset.max_tokens=9, or "
-            "++checkpoint.reset_dataloader=true",
+            "dataset.max_tokens 5: not as begun; give dataset.max_tokens=9, or "
+            "checkpoint.reset_dataloader=true",
         ),
         ("--config x.yaml: --processes 3", "--config x.yaml: --processes 3"),  # no keys
     ],
