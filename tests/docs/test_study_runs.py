@@ -92,7 +92,7 @@ def test_unpacking_does_not_replace_existing_runs(tmp_path, capsys):
     assert tables.main(["--unpack", str(tmp_path)]) == 0
     assert (own / "result.json").read_text() == "mine" and (gone / "test.hyp.detok").is_file()
     assert not list(gone.parent.glob(".*"))
-    assert capsys.readouterr().out.endswith("224 existed and are unchanged\n")
+    assert capsys.readouterr().out.endswith("226 existed and are unchanged\n")
 
 
 def test_bleu_is_tested_on_the_corpora_whose_reference_is_there(published, tmp_path, capsys):
