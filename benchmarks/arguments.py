@@ -12,7 +12,7 @@ from benchmarks.training import DTYPES
 from benchmarks.variants import LANGUAGE_MODEL_VARIANTS, VARIANTS, choose, variants_of
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called
 from diverse_mha.common.files import check_output_file
-from diverse_mha.common.outputs import add_force, check_replaceable, json_with
+from diverse_mha.evaluation.outputs import add_force, check_replaceable, json_with
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 import torch
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.processes import resident_bytes
+from diverse_mha.common.machine import resident_bytes
 
 
 def peak_memory(work: Callable, *arguments, device: torch.device, threads: int) -> int:

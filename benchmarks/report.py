@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from diverse_mha.common.processes import cores, processor, versions
+from diverse_mha.common.machine import cores, processor, versions
 from diverse_mha.common.tables import Layout, to_markdown
 
 MIB = 2**20

@@ -70,7 +70,7 @@ COMMANDS = {
     "benchmark": Command(
         "benchmarks.benchmark", "compare the speed of training with stock fairseq", True, True
     ),
-    "options": Command("training.options", "show the options of models, criterions and tasks"),
+    "options": Command("options", "show the options of models, criterions and tasks"),
     "path": Command("training.path", "print the folder to give to fairseq's --user-dir"),
 }
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import diverse_mha
 from diverse_mha.common import on_import
 from diverse_mha.common.files import ROOT
-from diverse_mha.common.processes import computes_in_bfloat16, cores, installed, processor
+from diverse_mha.common.machine import computes_in_bfloat16, cores, installed, processor
 
 FIRST, LAST = (3, 11), (3, 13)  # oldest and newest Python that can import fairseq-fixed
 REINSTALL = (

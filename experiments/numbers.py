@@ -13,9 +13,9 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
-from diverse_mha.common.processes import cores, processor, versions
+from diverse_mha.common.machine import cores, processor, versions
 from diverse_mha.recipes.recipe import lookup
-from diverse_mha.training.log import TRAIN_LOG, read_log
+from diverse_mha.training.read_log import TRAIN_LOG, read_log
 from experiments.measures import EVERYTHING, MEASURES, is_part
 from experiments.papers import Cell, Experiment, Row, Table
 from experiments.runs import Need, Place, Run, plan

@@ -21,14 +21,14 @@ from pathlib import Path
 
 from diverse_mha import cli
 from diverse_mha.common.files import write_text
-from diverse_mha.common.processes import resident_bytes
+from diverse_mha.common.machine import resident_bytes
 from diverse_mha.common.tables import csv_text
 from diverse_mha.corpora.binarise import binarise, count_words
 from diverse_mha.corpora.text import write_lines
 from diverse_mha.evaluation import average, evaluate, evaluate_classifier, evaluate_lm  # noqa: F401
 from diverse_mha.training import run as whole_run
 from diverse_mha.training import train
-from diverse_mha.training.log import TRAIN_LOG, read_log
+from diverse_mha.training.read_log import TRAIN_LOG, read_log
 from experiments.numbers import Choices
 from experiments.papers import Table
 from experiments.runs import Place, Run, recipe_words

@@ -11,7 +11,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import ROOT
 from diverse_mha.recipes.recipe import compose, lookup, spell
 from diverse_mha.recipes.steps import GROUPS, Pipeline, read_pipeline
-from diverse_mha.training.log import status_of
+from diverse_mha.training.read_log import status_of
 from experiments.papers import Experiment
 from experiments.scales import CORPORA, DATA, Recipe, both_sides
 

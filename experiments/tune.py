@@ -18,7 +18,7 @@ from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.options import split_list
 from diverse_mha.common.tables import Layout, to_text, write_texts
 from diverse_mha.recipes.recipe import lookup, parse_overrides
-from diverse_mha.training.log import TRAIN_LOG, read_log, status_of
+from diverse_mha.training.read_log import TRAIN_LOG, read_log, status_of
 from experiments import runs
 from experiments.numbers import Choices, best_validation
 from experiments.papers import Row, Table

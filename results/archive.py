@@ -18,7 +18,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import ROOT, sha256_of, write_files
 from diverse_mha.common.tables import csv_text
 from diverse_mha.evaluation.comparison.runs import Scored, scores_of
-from diverse_mha.training.log import read_log
+from diverse_mha.training.read_log import read_log
 from experiments.measures import MEASURES
 from experiments.numbers import Choices, valid_nll
 from experiments.papers import PAPERS, Row, Table

@@ -9,9 +9,8 @@ import sys
 
 import pytest
 
-from diverse_mha import cli, doctor
+from diverse_mha import cli, doctor, options
 from diverse_mha.common.errors import UserError
-from diverse_mha.training import options
 
 
 def test_every_command_has_help(capsys):

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from diverse_mha import options
 from diverse_mha.attention.core import HeadStates
 from diverse_mha.common.files import ROOT
-from diverse_mha.training import options
 
 OPTIONS = (ROOT / "docs" / "options.md").read_text()
 

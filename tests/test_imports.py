@@ -36,6 +36,7 @@ LEVELS = {
     "export": 7,
     "analysis": 8,
     "doctor": 9,
+    "options": 9,
     "training": 9,
     "cli": 10,
 }

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from diverse_mha.analysis.results import HeadNumbers
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
-from diverse_mha.models.components import ATTENTIONS, SIDES
+from diverse_mha.models.parts import ATTENTIONS, SIDES
 
 
 class Site(NamedTuple):

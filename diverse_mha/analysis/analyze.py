@@ -30,14 +30,14 @@ from diverse_mha.analysis.view import take_sentence
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.files import check_no_checkpoints, check_output_file, sha256_of, write_json
+from diverse_mha.common.machine import versions
 from diverse_mha.common.options import parse_layers, parse_names
-from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
-from diverse_mha.common.processes import versions
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.ranges import SHARE
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.evaluation.models import Loaded, check_same_blocks, open_models
+from diverse_mha.evaluation.outputs import add_force, check_replaceable, json_with
 from diverse_mha.measures.similarity import THRESHOLD
 
 #: Libraries that the figures and the report need.

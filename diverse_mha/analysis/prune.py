@@ -9,10 +9,10 @@ from diverse_mha.analysis.labels import short_names
 from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.files import check_no_checkpoints, check_output_file
 from diverse_mha.common.options import flag
-from diverse_mha.common.outputs import add_force, check_replaceable
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.ranges import between
+from diverse_mha.evaluation.outputs import add_force, check_replaceable
 from diverse_mha.evaluation.states import write_state, written_by
 
 

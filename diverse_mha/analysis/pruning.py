@@ -28,11 +28,11 @@ from diverse_mha.analysis.similarity import HeadsMeter, Selection
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files, write_text
 from diverse_mha.common.options import split_list
-from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.tables import Layout, csv_text, to_text
 from diverse_mha.evaluation.comparison.runs import without_seed
 from diverse_mha.evaluation.equal_weights import equal_weights
 from diverse_mha.evaluation.models import Loaded, open_models
+from diverse_mha.evaluation.outputs import MADE_BY
 from diverse_mha.evaluation.states import forget_training, open_state, write_state
 
 if TYPE_CHECKING:

@@ -116,7 +116,7 @@ class OpenHeads:
     def open_heads(
         self,
         aggregation: nn.Module | None,
-        cascade: nn.Module | None,
+        logit_map: nn.Module | None,
         carry_logits: bool,
         drophead: nn.Module | None,
         projections: nn.Module | None = None,
@@ -128,7 +128,7 @@ class OpenHeads:
             aggregation: module from concatenated head outputs (..., C) to (..., C), instead of the
                 output projection; None keeps the projection. A module with ``sees_input = True``
                 also gets the layer's input, and one with ``sees_values = True`` the values.
-            cascade: a ``LogitMap`` between q.k and the softmax.
+            logit_map: a ``LogitMap`` between q.k and the softmax.
             carry_logits: return the logits for the next layer.
             drophead: module that zeroes heads of (B, H, T, D) in training, just before the
                 aggregation; recorded outputs are not affected.
@@ -141,7 +141,7 @@ class OpenHeads:
         self.aggregation_sees_input = getattr(aggregation, "sees_input", False)
         self.aggregation_sees_values = getattr(aggregation, "sees_values", False)
         self.projections, self.carry_values = projections, carry_values
-        self.cascade = cascade
+        self.cascade = logit_map
         self.carry_logits = carry_logits
         self.drophead = drophead
 

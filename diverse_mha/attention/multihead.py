@@ -24,7 +24,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
     Args:
         aggregation: module that replaces the output projection, such as
             ``diverse_mha.methods.routing.RoutingAggregation``.
-        cascade: for instance ``diverse_mha.methods.coda.build_cascade(...)``.
+        logit_map: for instance ``diverse_mha.methods.coda.build_cascade(...)``.
         carry_logits: let ``attend`` return the logits, for the next layer.
         drophead: for instance ``diverse_mha.methods.drophead.DropHeads``, called in training.
         projections: a ``ProjectionMap``, such as ``diverse_mha.methods.qk_norm.QKNorm``.
@@ -49,7 +49,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         dtype=None,
         *,
         aggregation: nn.Module | None = None,
-        cascade: nn.Module | None = None,
+        logit_map: nn.Module | None = None,
         carry_logits: bool = False,
         drophead: nn.Module | None = None,
         projections: nn.Module | None = None,
@@ -66,7 +66,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         )
         # Otherwise torch's encoder layers bypass this module at evaluation.
         self._qkv_same_embed_dim = False
-        self.open_heads(aggregation, cascade, carry_logits, drophead, projections)
+        self.open_heads(aggregation, logit_map, carry_logits, drophead, projections)
 
     def _reset_parameters(self):
         """Draw torch's initial values, which depend on ``_qkv_same_embed_dim``."""

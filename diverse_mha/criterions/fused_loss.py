@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from diverse_mha.attention.core import launches_cost
-from diverse_mha.common.first_order import first_order_only
+from diverse_mha.attention.first_order import first_order_only
 
 BLOCK_ROWS = 256  # rows of a block on a CPU
 HALF_BLOCKS = 8  # blocks summed in half precision; with more, rounding would lose a block's part

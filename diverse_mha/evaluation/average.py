@@ -12,9 +12,9 @@ import torch
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import check_output_file
-from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable
 from diverse_mha.common.progress import counted
 from diverse_mha.evaluation.equal_weights import note_equal_weights
+from diverse_mha.evaluation.outputs import MADE_BY, add_force, check_replaceable
 from diverse_mha.evaluation.states import (
     forget_training,
     open_state,

@@ -11,7 +11,6 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import check_output_file, json_text, write_results
 from diverse_mha.common.options import flag
-from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.tables import texts_of, to_text
 from diverse_mha.evaluation.comparison.hypotheses import check_tokeniser, hypothesis_reader
 from diverse_mha.evaluation.comparison.runs import Scored, read_run, read_scores
@@ -24,6 +23,7 @@ from diverse_mha.evaluation.comparison.systems import (
     lay_out,
     to_json,
 )
+from diverse_mha.evaluation.outputs import add_force, check_replaceable, json_with
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

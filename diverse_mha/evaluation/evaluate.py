@@ -26,8 +26,7 @@ from diverse_mha.common.progress import Progress
 from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.subwords import join_subwords
 from diverse_mha.corpora.text import make_detokeniser, read_parallel
-from diverse_mha.evaluation.bleu import TRANSLATIONS, Decoding, check_scorer, report
-from diverse_mha.evaluation.engine import CTranslate2, Search, open_engine
+from diverse_mha.evaluation.ctranslate2_engine import CTranslate2, Search, open_engine
 from diverse_mha.evaluation.fairseq_command import (
     add_samples,
     evaluation_output,
@@ -37,6 +36,7 @@ from diverse_mha.evaluation.fairseq_command import (
     parse_with_fairseqs,
 )
 from diverse_mha.evaluation.models import fitting, open_models
+from diverse_mha.evaluation.scores import TRANSLATIONS, Decoding, check_scorer, report
 from diverse_mha.evaluation.search import BeamSearch
 from diverse_mha.evaluation.states import check_translates, settings
 from diverse_mha.evaluation.translate import add_beam_arguments, add_engine

@@ -18,8 +18,8 @@ import torch
 
 from diverse_mha.common.errors import STARTS_OVER, UserError, add_number, run_cli
 from diverse_mha.common.files import check_data_folder, json_text, sha256_of, write_results
+from diverse_mha.common.machine import versions
 from diverse_mha.common.plugins import without_user_dir
-from diverse_mha.common.processes import versions
 from diverse_mha.common.progress import with_progress
 from diverse_mha.evaluation.fairseq_command import (
     Inputs,

@@ -18,10 +18,10 @@ from diverse_mha.common.errors import (
     one_line,
 )
 from diverse_mha.common.files import USER_DIR, check_output_file, read_json
-from diverse_mha.common.outputs import add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.progress import hide_log
 from diverse_mha.evaluation.equal_weights import note_equal_weights
+from diverse_mha.evaluation.outputs import add_force, check_replaceable, json_with
 from diverse_mha.evaluation.run_folder import open_folders
 from diverse_mha.evaluation.states import open_state
 

@@ -20,8 +20,8 @@ from omegaconf import OmegaConf
 import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import atomic_file, check_checkpoint
-from diverse_mha.common.outputs import MADE_BY
 from diverse_mha.common.processes import ended_in_order
+from diverse_mha.evaluation.outputs import MADE_BY
 from diverse_mha.fairseq_fixes.checkpoints import (
     LOADING_ERRORS,
     check_finite,

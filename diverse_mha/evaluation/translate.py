@@ -17,7 +17,7 @@ from diverse_mha.common.progress import counted, hide_log, terminal_bar
 from diverse_mha.common.ranges import between
 from diverse_mha.corpora.prepared import preparation, read_side
 from diverse_mha.corpora.subwords import BLANK, blanks_found, join_subwords, reads_blanks
-from diverse_mha.evaluation.engine import Search, open_engine
+from diverse_mha.evaluation.ctranslate2_engine import Search, open_engine
 
 if TYPE_CHECKING:
     from torch import Tensor

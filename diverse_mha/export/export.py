@@ -6,11 +6,11 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import check_output_file, check_output_folder, write_json
-from diverse_mha.common.outputs import MADE_BY, add_force, check_replaceable, json_with
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import hide_log
 from diverse_mha.evaluation.models import check_data
+from diverse_mha.evaluation.outputs import MADE_BY, add_force, check_replaceable, json_with
 from diverse_mha.evaluation.states import grouped, open_state, write_state, written_by
 
 FORMATS = {

@@ -45,7 +45,6 @@ Guards report a mistake in one line. Each hook in ``guards`` has one wrapper wit
 |---|---|---|
 | ``guards`` | unknown options | prints a hundred lines of usage, "unrecognized arguments" |
 | | missing options | prints a traceback without ``--arch``, ``--optimizer`` or batch size |
-| | new save folder | leaves it if the training is refused |
 | | save folder in use | lets two trainings overwrite each other's checkpoints |
 | | tasks, Ctrl-C | prints tracebacks for fairseq-validate without ``--task``, and for Ctrl-C |
 | | alignment options | fails with ``--replace-unk`` and ``--print-alignment soft`` |
@@ -55,6 +54,7 @@ Guards report a mistake in one line. Each hook in ``guards`` has one wrapper wit
 | ``best_metric`` | missing metric | ends the first validation with a KeyError |
 | ``long_examples`` | limits | prints a traceback for an example longer than ``--max-tokens`` |
 | | scored blocks | skips long blocks in ``fairseq-eval-lm``, and scores only the others |
+| ``save_folder`` | new save folder | leaves it if the training is refused |
 | ``same_run`` | starting point | trains from scratch if the checkpoint is missing |
 | | same run | silently resumes with another method, seed or corpus |
 """

@@ -34,12 +34,12 @@ from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, report_uncaught
-from diverse_mha.common.new_folder import removed_if_refused
 from diverse_mha.common.options import flag
 from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.best_metric import check_metric
 from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
 from diverse_mha.fairseq_fixes.patch import patch
+from diverse_mha.fairseq_fixes.save_folder import removed_if_refused
 from diverse_mha.fairseq_fixes.status import record_divergence
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from diverse_mha.attention.first_order import first_order_only
 from diverse_mha.attention.head_tensors import (
     check_head_tensor,
     check_padding_mask,
     compute_dtype,
     full_precision,
 )
-from diverse_mha.common.first_order import first_order_only
 from diverse_mha.common.options import option
 from diverse_mha.common.ranges import SEVERAL
 from diverse_mha.methods.term import TERMS, Term, components_option, weight_option

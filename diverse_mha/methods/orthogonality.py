@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.core import launches_cost
+from diverse_mha.attention.first_order import first_order_only
 from diverse_mha.attention.head_tensors import (
     full_precision,
     overflow_to_nan,
     position_weights,
 )
-from diverse_mha.common.first_order import first_order_only
 from diverse_mha.common.options import option, parse_names
 from diverse_mha.methods.disagreement import mean_pairwise_cosine
 from diverse_mha.methods.term import TERMS, Term, components_option, total, weight_option

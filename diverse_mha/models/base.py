@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from diverse_mha.attention.core import OpenHeads
 from diverse_mha.common.errors import UserError
 from diverse_mha.fairseq_fixes.same_run import FINETUNE
-from diverse_mha.models.components import ATTENTIONS, SIDES
 from diverse_mha.models.config import seam_options
+from diverse_mha.models.parts import ATTENTIONS, SIDES
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from diverse_mha.attention import HeadStates, Wanted, wanted_of
 from diverse_mha.attention.core import causal_bias, logit_dtype, padding_bias
 from diverse_mha.models.attention import CachedKeys
-from diverse_mha.models.components import Seams
 from diverse_mha.models.layers import WIDTH, DiverseDecoderLayer, wrap_layer
+from diverse_mha.models.parts import Seams
 
 
 class _Masks(NamedTuple):

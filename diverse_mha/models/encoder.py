@@ -5,8 +5,8 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.attention.core import logit_dtype, padding_bias
-from diverse_mha.models.components import Seams
 from diverse_mha.models.layers import DiverseEncoderLayer, wrap_layer
+from diverse_mha.models.parts import Seams
 
 
 class DiverseEncoder(TransformerEncoderBase):

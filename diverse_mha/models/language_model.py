@@ -10,7 +10,6 @@ from diverse_mha.attention import check_state_names
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.models.base import DiverseModel, OutputWeight
-from diverse_mha.models.components import Seams, check_cutoffs, check_model_options
 from diverse_mha.models.config import (
     LANGUAGE_MODEL_FAMILIES,
     LANGUAGE_MODEL_NAMESAKES,
@@ -20,6 +19,8 @@ from diverse_mha.models.config import (
     to_namespace,
 )
 from diverse_mha.models.decoder import DiverseDecoder
+from diverse_mha.models.parts import Seams
+from diverse_mha.models.refused import check_cutoffs, check_model_options
 
 _DEFAULT_LENGTH = 1024
 

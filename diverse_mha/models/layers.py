@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import STATE_NAMES, HeadStates
 from diverse_mha.models.attention import DiverseAttention, LayerAttended
-from diverse_mha.models.components import SIDES, Seams
+from diverse_mha.models.parts import SIDES, Seams
 
 WIDTH = len(STATE_NAMES)
 

@@ -15,7 +15,6 @@ from diverse_mha.common.options import option, read_options, refuse_idle
 from diverse_mha.common.ranges import COUNT
 from diverse_mha.common.typed import with_options
 from diverse_mha.models.base import DiverseModel
-from diverse_mha.models.components import Seams, check_model_options
 from diverse_mha.models.config import (
     FlatTransformerConfig,
     SeamConfig,
@@ -24,6 +23,8 @@ from diverse_mha.models.config import (
     to_namespace,
 )
 from diverse_mha.models.encoder import DiverseEncoder
+from diverse_mha.models.parts import Seams
+from diverse_mha.models.refused import check_model_options
 
 POOLINGS = ("mean", "queries")
 

@@ -19,9 +19,9 @@ from omegaconf.errors import OmegaConfBaseException
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.dictionaries import KEY, recorded
-from diverse_mha.models.components import SIDES
 from diverse_mha.models.config import SEAMS, seam_options, to_namespace
 from diverse_mha.models.language_model import DiverseLanguageModel
+from diverse_mha.models.parts import SIDES
 from diverse_mha.models.pruned_heads import Pruned, fill_pruned, read_pruned
 from diverse_mha.models.translation import DiverseTransformer
 

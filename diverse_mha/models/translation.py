@@ -7,13 +7,6 @@ from torch import Tensor
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
 from diverse_mha.models.base import DiverseModel, OutputWeight
-from diverse_mha.models.components import (
-    SIDES,
-    Seams,
-    check_cutoffs,
-    check_embeddings,
-    check_model_options,
-)
 from diverse_mha.models.config import (
     FAMILIES,
     TRANSLATION_NAMESAKES,
@@ -24,6 +17,8 @@ from diverse_mha.models.config import (
 )
 from diverse_mha.models.decoder import DiverseDecoder
 from diverse_mha.models.encoder import DiverseEncoder
+from diverse_mha.models.parts import SIDES, Seams
+from diverse_mha.models.refused import check_cutoffs, check_embeddings, check_model_options
 
 # Copies of layer parameters that stock fairseq 0.12.2 saves for its fused path.
 _FUSED_COPY = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.processes import computes_in_bfloat16
+from diverse_mha.common.machine import computes_in_bfloat16
 from diverse_mha.common.progress import counted
 from diverse_mha.recipes.recipe import Recipe
 

@@ -10,7 +10,7 @@ import torch
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 from torch import Tensor
 
-from diverse_mha.common.processes import IMITATED_BFLOAT16, computes_in_bfloat16
+from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from diverse_mha.recipes.recipe import Recipe
-from diverse_mha.training.log import TRAIN_LOG
+from diverse_mha.training.read_log import TRAIN_LOG
 
 #: Prefixes of fairseq's log lines that users do not need.
 _INNER = (

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
 from diverse_mha.common.files import ROOT, USER_DIR
-from diverse_mha.common.new_folder import removed_if_refused
 from diverse_mha.common.processes import import_path
 from diverse_mha.common.status import read_status
 from diverse_mha.corpora.prepared import preparation
+from diverse_mha.fairseq_fixes.save_folder import removed_if_refused
 from diverse_mha.recipes.recipe import Recipe, read_recipe
 from diverse_mha.recipes.steps import Pipeline, read_pipeline
 from diverse_mha.training import train
-from diverse_mha.training.log import TRAIN_LOG
+from diverse_mha.training.read_log import TRAIN_LOG
 from diverse_mha.training.score import print_score
 from diverse_mha.training.steps import RECORD, Record, Step
 from diverse_mha.training.train import Job

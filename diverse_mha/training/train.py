@@ -25,8 +25,9 @@ from pathlib import Path
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
 from diverse_mha.common.files import USER_DIR, check_data_folder
+from diverse_mha.common.machine import cores
 from diverse_mha.common.options import flag
-from diverse_mha.common.processes import Command, Interrupted, cores, end, import_path, stoppable
+from diverse_mha.common.processes import Command, Interrupted, end, import_path, stoppable
 from diverse_mha.recipes.recipe import Recipe, find, read_recipe
 from diverse_mha.training.worker import save_job
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli, user_error_in
 from diverse_mha.common.files import write_text
-from diverse_mha.common.new_folder import removed_if_refused
 from diverse_mha.common.options import as_keys
 from diverse_mha.common.status import read_status
+from diverse_mha.fairseq_fixes.save_folder import removed_if_refused
 from diverse_mha.recipes import machine
 from diverse_mha.recipes.recipe import Recipe, parse_overrides
 from diverse_mha.training.console import logging_config
-from diverse_mha.training.log import TRAIN_LOG
+from diverse_mha.training.read_log import TRAIN_LOG
 
 RECIPE_FILE = "recipe.yaml"  # the composed recipe, in a run's folder
 WAIT_SECONDS = 5  # time for the first process to report an error that all processes raise

@@ -122,7 +122,7 @@ def test_torchs_encoder_layer_calls_our_attention_at_evaluation(seam):
     layer = nn.TransformerEncoderLayer(C, H, 24, dropout=0.0, batch_first=True).eval()
     parts = {
         "none": {},
-        "cascade": {"cascade": build_cascade("residual", H), "carry_logits": True},
+        "cascade": {"logit_map": build_cascade("residual", H), "carry_logits": True},
         "aggregation": {"aggregation": RoutingAggregation(C, H)},
     }[seam]
     ours = MultiheadAttention(C, H, batch_first=True, **parts).eval()
@@ -187,7 +187,7 @@ def test_nested_tensors_are_refused():
 
 def test_two_layers_return_states_and_pass_logits_on():
     torch.manual_seed(0)
-    parts = {"cascade": build_cascade("residual", H), "carry_logits": True}
+    parts = {"logit_map": build_cascade("residual", H), "carry_logits": True}
     first = MultiheadAttention(C, H, batch_first=True, carry_logits=True).double()
     second = MultiheadAttention(C, H, batch_first=True, **parts).double()
     x = inputs()[0]
@@ -210,7 +210,9 @@ def test_two_layers_return_states_and_pass_logits_on():
 
 def test_the_last_layer_uses_passed_logits_at_evaluation():
     """A layer that passes no logits on must still apply its cascade."""
-    module = MultiheadAttention(C, H, batch_first=True, cascade=build_cascade("residual", H)).eval()
+    module = MultiheadAttention(
+        C, H, batch_first=True, logit_map=build_cascade("residual", H)
+    ).eval()
     x = inputs()[0].float()
     previous = torch.randn(B, H, T, T, generator=torch.Generator().manual_seed(4))
     with torch.no_grad():
@@ -220,7 +222,7 @@ def test_the_last_layer_uses_passed_logits_at_evaluation():
 
 
 def test_a_cascade_does_not_treat_a_soft_bias_as_a_mask():
-    module = MultiheadAttention(C, H, batch_first=True, cascade=build_cascade("residual", H))
+    module = MultiheadAttention(C, H, batch_first=True, logit_map=build_cascade("residual", H))
     x = inputs()[0].float()
     soft = module.attend(x, x, x, attn_mask=-torch.ones(T, T), wanted=("logits",))
     assert soft.states.logits.count_nonzero() == B * H * T * T
@@ -240,7 +242,7 @@ def test_samples_are_averaged_with_a_mask_for_each_head(kind, additive):
     for samples, noise in ((0, 1e-12), (3, 1e-12), (3, 5.0)):
         torch.manual_seed(0)
         cascade = build_cascade(kind, H, noise=noise, samples=samples)
-        module = MultiheadAttention(C, H, batch_first=True, cascade=cascade).double().eval()
+        module = MultiheadAttention(C, H, batch_first=True, logit_map=cascade).double().eval()
         passed = previous if previous is None or not samples else previous.repeat(1, samples, 1, 1)
         wanted = ("weights", "outputs")
         found.append(

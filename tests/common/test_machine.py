@@ -2,7 +2,7 @@
 
 import pytest
 
-from diverse_mha.common.processes import computes_in_bfloat16
+from diverse_mha.common.machine import computes_in_bfloat16
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from diverse_mha.corpora.own import check_moses
 from diverse_mha.corpora.prepared import preparation, read_side
 from diverse_mha.corpora.subwords import join_subwords
 from diverse_mha.corpora.text import write_lines
-from diverse_mha.evaluation.bleu import bleu_scores
+from diverse_mha.evaluation.scores import bleu_scores
 from tests.corpora.scripts import refused, run
 from tests.corpora.writing import SENTENCES
 

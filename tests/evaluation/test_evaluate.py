@@ -10,7 +10,7 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import preparation
 from diverse_mha.evaluation import evaluate, fairseq_command
-from diverse_mha.evaluation.bleu import Decoding
+from diverse_mha.evaluation.scores import Decoding
 from tests.corpora.test_prepared import NOTE
 
 

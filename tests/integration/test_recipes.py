@@ -9,7 +9,7 @@ import yaml
 
 from diverse_mha.common.files import CONFIGS
 from diverse_mha.recipes.recipe import compose
-from diverse_mha.training.log import read_log
+from diverse_mha.training.read_log import read_log
 from tests.corpora.scripts import environment
 from tests.integration.conftest import PLUGIN, ROOT, run, slow_imports
 from tests.reliability import miniature

@@ -54,7 +54,7 @@ def test_talking_heads_equal_the_equations_number_by_number():
     seam = TalkingHeads(H).double()
     for parameter in seam.parameters():
         torch.nn.init.normal_(parameter)
-    module = DiverseAttention(C, H, self_attention=True, cascade=seam).double().eval()
+    module = DiverseAttention(C, H, self_attention=True, logit_map=seam).double().eval()
     x = torch.randn(B, T, C, dtype=torch.float64)
     wanted = ("queries", "keys", "values", "weights", "outputs")
     states = module(x, None, causal=True, wanted=wanted).states

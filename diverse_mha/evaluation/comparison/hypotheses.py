@@ -5,9 +5,9 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.text import read_parallel
-from diverse_mha.evaluation.bleu import composed
 from diverse_mha.evaluation.comparison.runs import Scored, seed_of
 from diverse_mha.evaluation.comparison.statistics import METRICS, sentence_statistics
+from diverse_mha.evaluation.scores import composed
 
 
 def check_tokeniser(name: str) -> None:

@@ -14,8 +14,8 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
 from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.corpora.text import read_lines, read_parallel
-from diverse_mha.evaluation.bleu import composed
 from diverse_mha.evaluation.comparison.statistics import METRICS, SCORE, sentence_statistics
+from diverse_mha.evaluation.scores import composed
 
 _SEED = re.compile(r"[._-]?seed[=_-]?(\d+)")
 _SIGNATURE = re.compile(r"(\w+):([^|]*)")

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diverse_mha.common.first_order import first_order_only
+from diverse_mha.attention.first_order import first_order_only
 
 NEGATIVE_SLOPE = 0.2  # of the LeakyReLU
 

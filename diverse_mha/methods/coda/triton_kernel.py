@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from diverse_mha.common.first_order import first_order_only
+from diverse_mha.attention.first_order import first_order_only
 from diverse_mha.methods.coda.chunked import NEGATIVE_SLOPE
 
 

@@ -4,12 +4,12 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.core import launches_cost
+from diverse_mha.attention.first_order import first_order_only
 from diverse_mha.attention.head_tensors import (
     full_precision,
     overflow_to_nan,
     position_weights,
 )
-from diverse_mha.common.first_order import first_order_only
 
 ZERO_NORM = 1e-12  # vectors up to this norm count as zero
 

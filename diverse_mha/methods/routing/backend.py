@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from diverse_mha.common.first_order import first_order_only
+from diverse_mha.attention.first_order import first_order_only
 from diverse_mha.methods.routing.algorithms import check_votes
 from diverse_mha.methods.routing.cpp_kernel import KernelRouting
 

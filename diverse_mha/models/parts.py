@@ -1,12 +1,11 @@
-"""The replaceable parts of each attention module, by component and layer; checks of options.
+"""The replaceable parts of each attention module, by component and layer.
 
-Every check takes a namespace with fairseq's flat option names, before anything is built.
+A model reads them once from its options (``Seams``), before anything is built; its layers then
+build their attention with them.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from fairseq.options import eval_str_list
 
 from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS, PROJECTIONS
 from diverse_mha.attention.core import COMPONENTS
@@ -18,6 +17,8 @@ from diverse_mha.models.pruned_heads import Pruned, read_pruned
 
 # Component -> the stack that sets its width, heads and number of layers.
 SIDES = {"encoder": "encoder", "cross": "decoder", "decoder": "decoder"}
+# Part of an attention module -> its attribute, where that is another word (in checkpoints).
+_ATTRIBUTES = {"aggregation": "out_proj", "logit_map": "cascade"}
 # Component -> name of its attention module in a layer.
 ATTENTIONS = {"encoder": "self_attn", "cross": "encoder_attn", "decoder": "self_attn"}
 
@@ -113,7 +114,7 @@ class Seams:
         if number in self.layers[component]:
             yield "aggregation", AGGREGATION, self.aggregation
         if component in self.logits_on:
-            yield "cascade", LOGITS, self.logits
+            yield "logit_map", LOGITS, self.logits
         yield "drophead", DROPHEAD, self.drophead
         if component in self.projections_on:
             yield "projections", PROJECTIONS, self.projections
@@ -140,7 +141,7 @@ class Seams:
         for part, seam, (method, own) in self._methods(component, number):
             parts[part] = method.build(own, place)
             if parts[part] is not None:
-                name = "out_proj" if part == "aggregation" else part
+                name = _ATTRIBUTES.get(part, part)
                 axes |= {f"{name}.{x}": axis for x, axis in (method.head_axes or {}).items()}
             if method.carries:
                 carries.add(seam.name)
@@ -226,82 +227,3 @@ def _check_layers(args, aggregation: Selection, layers, components: tuple[str, .
             + " or ".join(flag(_layers_option(component)) for component in components)
         )
     return chosen
-
-
-# Stock options that our forward passes do not implement; empty, 0 or False switches each off.
-_UNSUPPORTED = {
-    "quantisation noise is": "quant_noise_pq quant_noise_scalar",
-    "merged cross and self attention is": "cross_self_attention",
-    "xFormers attention is": "encoder_xformers_att_config decoder_xformers_att_config",
-    "one table for two dictionaries is": "merge_src_tgt_embed",
-    "a part of the layers of a checkpoint is": "encoder_layers_to_keep decoder_layers_to_keep",
-    "BASE layers are": "base_layers",
-    "NormFormer scaling is": "scale_attn scale_fc scale_heads scale_resids",
-    "a model of characters is": "character_embeddings",
-}
-# Options with which the output projection of a translation model shares the input embeddings.
-_TIED = ("share_all_embeddings", "share_decoder_input_output_embed")
-
-
-def check_model_options(args) -> None:
-    """Check the options of an encoder-decoder or decoder-only model."""
-    for what, names in _UNSUPPORTED.items():
-        for name in names.split():
-            if value := getattr(args, name, None):
-                raise UserError(
-                    f"{flag(name)} {value}: {what} not supported by diverse-mha; leave it out"
-                )
-    if getattr(args, "no_decoder_final_norm", False) and not args.decoder_normalize_before:
-        raise UserError(
-            "--no-decoder-final-norm has no effect without --decoder-normalize-before; "
-            "give both, or leave it out"
-        )
-    for side in ("encoder", "decoder"):
-        width = getattr(args, f"{side}_embed_dim", None)
-        heads = getattr(args, f"{side}_attention_heads", None)
-        if None not in (width, heads) and (heads < 1 or width % heads):
-            raise UserError(
-                f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
-                "give a divisor"
-            )
-
-
-def check_embeddings(args, joined: bool) -> None:
-    """Check the options of a translation's embeddings."""
-    if args.share_all_embeddings and not joined:
-        raise UserError(
-            "--share-all-embeddings needs one dictionary for both languages; binarise the data "
-            "with --joined-dictionary, or leave it out"
-        )
-    for name in ("adaptive_input", "tie_adaptive_weights", "char_inputs"):
-        if getattr(args, name, False):
-            raise UserError(f"{flag(name)} has no effect on translation; leave it out")
-    width = args.decoder_embed_dim
-    why = {"decoder_input_dim": "is for language models, and has no effect on translation"}
-    for name in _TIED:
-        if getattr(args, name, False):
-            why["decoder_output_dim"] = f"does not go with {flag(name)}"
-    for name, reason in why.items():
-        value = getattr(args, name, None)
-        if value not in (None, width):
-            raise UserError(
-                f"{flag(name)} {value}: {reason}; leave it out, which sets it to "
-                f"--decoder-embed-dim {width}"
-            )
-
-
-def check_cutoffs(args, words: int) -> None:
-    """Check the cutoffs of an adaptive input and softmax."""
-    for name in ("adaptive_input_cutoff", "adaptive_softmax_cutoff"):
-        value = getattr(args, name, None)
-        if value is None:
-            continue
-        try:
-            cutoffs = eval_str_list(value, type=int)
-        except (NameError, SyntaxError, TypeError, ValueError):
-            cutoffs = []
-        if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1 or cutoffs[-1] > words:
-            raise UserError(
-                f"{flag(name)} {value}: give increasing numbers from 1 to {words}, the size of the "
-                "dictionary, separated by commas"
-            )

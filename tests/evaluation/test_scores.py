@@ -6,7 +6,7 @@ import pytest
 
 from diverse_mha.common import files
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation import bleu
+from diverse_mha.evaluation import scores as bleu
 
 
 @pytest.fixture

@@ -19,9 +19,10 @@ from pathlib import Path
 import diverse_mha
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
-from diverse_mha.common.outputs import MADE_BY
-from diverse_mha.common.processes import cores, ended_in_order
+from diverse_mha.common.machine import cores
+from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.vocabulary import say_unchecked
+from diverse_mha.evaluation.outputs import MADE_BY
 from diverse_mha.fairseq_fixes.startup import deferred
 
 MADE_FILE = "engine.json"  # file in a converted folder that identifies the checkpoint

@@ -9,7 +9,7 @@ import torch
 from fairseq import models
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.engine import Search, open_engine
+from diverse_mha.evaluation.ctranslate2_engine import Search, open_engine
 from tests.models.test_stock_form import checkpoint
 from tests.toy import SMALL, toy_task
 
@@ -92,7 +92,7 @@ def test_a_converted_model_is_opened_without_torch_and_fairseq(model, tmp_path):
     opened(tmp_path)
     program = f"""
 import sys
-from diverse_mha.evaluation.engine import Search, open_engine
+from diverse_mha.evaluation.ctranslate2_engine import Search, open_engine
 engine = open_engine("auto", {str(tmp_path / "model.pt")!r}, {str(tmp_path)!r}, cpu=False,
                      search=Search(3, 1.0, 9, 100))
 assert len([*engine.translate([["a"]], Search(3, 1.0, 9, 100))]) == 1

@@ -5,8 +5,8 @@ import multiprocessing
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.new_folder import removed_if_refused
 from diverse_mha.common.processes import hold
+from diverse_mha.fairseq_fixes.save_folder import removed_if_refused
 
 LOG = "train.log"
 

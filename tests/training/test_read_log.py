@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from diverse_mha.common.status import Status
-from diverse_mha.training.log import read_log, status_of, validations
+from diverse_mha.training.read_log import read_log, status_of, validations
 from experiments.numbers import best_validation
 
 
