@@ -126,7 +126,7 @@ def heat_maps(result: Model, measure: str, end: float) -> Plot | None:
     title, label, caption, colours = MEASURES[measure]
     with matplotlib.rc_context(STYLE):
         columns = max(len(maps) for _, maps in rows)
-        figure = new_figure(max(columns, 2) * CELL + 0.9, len(rows) * (CELL + 0.24) + 0.2)
+        figure = new_figure(_width(columns), len(rows) * (CELL + 0.24) + 0.2)
         axes = figure.subplots(len(rows), columns, squeeze=False)
         _draw(axes, [maps for _, maps in rows], (0, end), colours, label)
         for axis, (name, _) in zip(axes[:, 0], rows, strict=True):
@@ -150,7 +150,7 @@ def comparison_maps(first: Model, second: Model, measure: str, end: float) -> li
             continue
         change = {number: second_maps[number] - first_maps[number] for number in first_maps}
         with matplotlib.rc_context(STYLE):
-            width = max(max(len(first_maps), 2) * CELL + 0.9, 0.08 * max(map(len, names)) + 0.2)
+            width = max(_width(len(first_maps)), 0.08 * max(map(len, names)) + 0.2)
             figure = new_figure(width, 3 * (CELL + 0.4) + 0.2)
             axes = figure.subplots(3, len(first_maps), squeeze=False)
             _draw(axes[:2], [first_maps, second_maps], (0, end), colours, label, lead="\n")
@@ -197,6 +197,11 @@ def _maps(entry: Component, measure: str) -> Maps:
         if layer.get(measure) is not None
     }
     return {number: pairs for number, pairs in maps.items() if not np.isnan(pairs).all()}
+
+
+def _width(columns: int) -> float:
+    """Return the width in inches of maps beside each other, with head numbers and colour scale."""
+    return columns * CELL + 0.9 + 0.3 * (columns == 1)  # a single title is wider than its map
 
 
 def _largest(maps: Maps) -> float:

@@ -42,28 +42,44 @@ QUESTIONS = (
 def comparison_tables(results: list[Model]) -> list[Table]:
     """Return tables that compare models, one for each measured question.
 
-    A table has a group of rows for each kind of mean (``OVER``) that all models have. With two
-    models, each group ends with a row for their difference.
+    A table has a group of rows for each kind of mean (``OVER``) that all models have and that is
+    over other layers than the kinds before it. With two models, each group ends with a row for
+    their difference.
     """
     summaries, tables = [summary_rows(result) for result in results], []
+    over = _different_means(results)
     for question in QUESTIONS:
         headings = [column.heading for column in columns_of(results[0], question.measures)]
         if not headings:
             continue
         groups = []
-        for key, title in OVER.items():
-            if all(key in summary for summary in summaries):
-                rows = [[summary[key][heading] for heading in headings] for summary in summaries]
-                lines = [
-                    ["", result.name, *map(number, row)]
-                    for result, row in zip(results, rows, strict=True)
-                ]
-                lines += [["", "difference", *map(_change, *rows)]] if len(rows) == 2 else []
-                lines[0][0] = title
-                groups.append(lines)
+        for key in over:
+            rows = [[summary[key][heading] for heading in headings] for summary in summaries]
+            lines = [
+                ["", result.name, *map(number, row)]
+                for result, row in zip(results, rows, strict=True)
+            ]
+            lines += [["", "difference", *map(_change, *rows)]] if len(rows) == 2 else []
+            lines[0][0] = OVER[key]
+            groups.append(lines)
         columns, findings = ["over", "model", *headings], tuple(_findings(results, question))
         tables.append(Table(question.title, 2, columns, groups, findings))
     return tables
+
+
+def _different_means(results: list[Model]) -> list[str]:
+    """Return the keys of ``OVER`` that all models have, without means over the same layers."""
+    modules = [
+        {part: [*result.components[part].layers] for part in compared(result)} for result in results
+    ]
+    keys = ["mean"]
+    if any(len(layers) > 1 for model in modules for layers in model.values()):
+        keys.append("last")
+    if all("cross" in result.components for result in results) and any(
+        [*model] != ["cross"] for model in modules
+    ):
+        keys.append("cross")
+    return keys
 
 
 def _change(first: float | None, second: float | None) -> str:

@@ -129,6 +129,12 @@ def test_maps_show_numbers_above_1_with_all_digits(page, report, tmp_path):
     assert [cell.text for cell in cells[:4]] == ["10.25", ".50", "-.50", "20.05"]
 
 
+def test_columns_of_a_map_are_called_heads(page):
+    tables = page().find_elements("css selector", "#view-maps table")
+    heads = [table.find_element("css selector", "thead").text.split() for table in tables]
+    assert heads and all(head == ["layer", "head", "1", "2", "3", "4"] for head in heads)
+
+
 def test_page_makes_no_requests_and_logs_no_errors(page):
     browser = page()
     browser.find_elements("css selector", "#view-queries button")[1].click()

@@ -4,15 +4,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from diverse_mha.analysis.figures import colour_limit, curves_of_models, heat_maps
+from diverse_mha.analysis.figures import (
+    CELL,
+    colour_limit,
+    comparison_maps,
+    curves_of_models,
+    heat_maps,
+)
 from diverse_mha.analysis.report import all_plots
 from diverse_mha.analysis.results import Component, Model
 
 
-def result(name, value, heads=2, measure="cka"):
+def result(name, value, heads=2, measure="cka", count=2):
     pairs = [[1.0 if i == j else value for j in range(heads)] for i in range(heads)]
     similarity = SimpleNamespace(mean=value, pairs=pairs, coefficients={})
-    layers = {n: {measure: similarity} for n in ("1", "2")}
+    layers = {n: {measure: similarity} for n in ("1", "2")[:count]}
     components = {"encoder": Component(heads, 30, layers)}
     return Model(name, f"{name}.pt", "a", 9, components, {measure: {}})
 
@@ -30,6 +36,13 @@ def test_colour_limit_is_the_largest_value_of_all_models(measure):
         assert image.get_clim() == (0, 0.8)
         shown = image.get_array()
         assert shown[0, 1] == value and shown.mask[0, 0], "the diagonal does not count"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_maps_are_as_wide_as_their_layers(count):
+    one, two = result("one", 0.5, count=count), result("two", 0.8, count=count)
+    for plot in (heat_maps(one, "cka", 1.0), *comparison_maps(one, two, "cka", 1.0)):
+        assert count < plot.figure.get_figwidth() / CELL < count + 1
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from diverse_mha.analysis.results import (
     to_json,
 )
 from diverse_mha.analysis.similarity import summarise
-from diverse_mha.analysis.tables import legend, model_tables, rows_of, summary_rows
+from diverse_mha.analysis.tables import OVER, legend, model_tables, rows_of, summary_rows
 from experiments.measures import MEASURES
 
 SCORES = ("subspace", "position", "output")
@@ -62,6 +62,25 @@ def test_cross_attention_row_differs_from_the_mean_of_components():
         assert MEASURES[name].read(content) == pytest.approx(value), (
             "reproduce reads the row that the paper reports"
         )
+
+
+@pytest.mark.parametrize(
+    ("components", "layers", "shown"),
+    [
+        (("encoder", "cross"), 2, ["mean", "last", "cross"]),
+        (("encoder", "cross"), 1, ["mean", "cross"]),
+        (("cross",), 2, ["mean", "last"]),
+        (("cross",), 1, ["mean"]),
+        (("decoder",), 2, ["mean", "last"]),
+    ],
+)
+def test_means_over_the_same_layers_are_shown_once(components, layers, shown):
+    models = [result("a", 0.0, 0.5, components), result("b", 0.1, 0.5, components)]
+    for model in models:
+        for entry in model.components.values():
+            entry.layers = dict([*entry.layers.items()][:layers])
+    (table, *_) = comparison_tables(models)
+    assert [group[0][0] for group in table.groups] == [OVER[key] for key in shown]
 
 
 def test_means_leave_out_modules_without_pairs():

@@ -90,9 +90,10 @@
     for (const [key, one, rows] of maps) {
       const table = make("table", at("maps"), "");
       make("caption", table, one.title);
-      const top = make("tr", make("thead", table, ""), "");
-      make("th", top, "layer", { scope: "col" });
-      for (let head = 1; head <= one.heads; head++) make("th", top, head, { scope: "col" });
+      const head = make("thead", table, ""), names = make("tr", head, ""), numbers = make("tr", head, "");
+      make("th", names, "layer", { scope: "col", rowspan: 2 });
+      make("th", names, "head", { scope: "colgroup", colspan: one.heads });
+      for (let number = 1; number <= one.heads; number++) make("th", numbers, number, { scope: "col" });
       const body = make("tbody", table, "");
       for (const [layer, values] of rows.entries()) {
         const line = make("tr", body, "");
