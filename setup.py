@@ -53,6 +53,15 @@ setup(
     extras_require={
         "analysis": ["matplotlib", "jinja2"],
         "chinese": ["jieba"],
+        "docs": [  # scripts/site.sh, and the notebooks
+            "furo",
+            "ipykernel",
+            "myst-nb",
+            "myst-parser",
+            "nbclient",
+            "sphinx",
+            "sphinx-copybutton",
+        ],
         "export": ["ctranslate2"],
         "hub": ["transformers>=5", "accelerate"],  # its Trainer needs accelerate
         "slurm": ["submitit"],

@@ -255,8 +255,8 @@ if [[ ! -f $built || $(<"$built") != "$(compiled_for)" ]]; then
     compiled_for >"$built"
 fi
 
-echo "[4/4] this package, its analysis and test tools (half a minute)"
-pip install --no-compile -c constraints.txt --no-build-isolation -e '.[analysis,dev]'
+echo "[4/4] this package, its analysis, test and documentation tools (half a minute)"
+pip install --no-compile -c constraints.txt --no-build-isolation -e '.[analysis,dev,docs]'
 # fairseq requires torchaudio, which text does not need. It is built for CUDA only: with a torch
 # without CUDA it cannot be imported, and packages that try to use it fail.
 "$venv/bin/python" -c 'import torchaudio' >/dev/null 2>&1 ||

@@ -182,7 +182,7 @@ def test_changed_requirements_are_installed_in_place(machine, changed):
     done = machine.run()
     assert (done.returncode, done.stderr) == (0, "")
     calls = (machine.root / "pip.log").read_text().splitlines()
-    assert any("-e .[analysis,dev]" in call for call in calls) and own.exists()
+    assert any("-e .[analysis,dev,docs]" in call for call in calls) and own.exists()
     assert not any(" wheel " in call for call in calls), "fairseq is not compiled again"
     assert machine.run().stdout == ""
 
@@ -215,7 +215,9 @@ def test_a_change_that_fails_says_what_failed_and_is_tried_again(machine):
             (machine.root / "constraints.txt").write_text(text)
         done = machine.run()
         assert done.returncode == 2
-        assert "error: pip could not install .[analysis,dev], for the reason above" in done.stderr
+        assert (
+            "error: pip could not install .[analysis,dev,docs], for the reason above" in done.stderr
+        )
         assert f"DIVERSE_MHA_PYTHON={machine.root}/.venv/bin/python" in done.stderr
         assert (machine.root / ".venv/bin/python").exists()
     (machine.root / "online").touch()

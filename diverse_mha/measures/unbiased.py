@@ -9,15 +9,15 @@ from diverse_mha.measures.moments import Moments
 
 
 class NormMoments:
-    """Accumulates sum_t |x_t - mean|^2 |y_t - mean|^2 of every pair of heads.
+    """Accumulates ``sum_t |x_t - mean|^2 |y_t - mean|^2`` of every pair of heads.
 
     x_t and y_t are the outputs of the two heads at position t. The mean of each head is only known
     at the end, so the sums use a fixed reference r instead. With u = x - r and d = mean - r::
 
         |x - mean|^2 = |u|^2 - 2 u.d + |d|^2
 
-    The result follows from d and the sums of |u|^2 |u'|^2, |u|^2 u' and u u', where u' belongs to
-    the other head.
+    The result follows from d and the sums of ``|u|^2 |u'|^2``, ``|u|^2 u'`` and ``u u'``, where u'
+    belongs to the other head.
 
     Args:
         num_heads: number of heads H.

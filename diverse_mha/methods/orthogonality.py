@@ -34,7 +34,7 @@ def srip(
     D x H, one column per head, at one position; sigma(W) is the largest absolute eigenvalue of
     the symmetric W = V^T V - I, 0 for orthonormal vectors.
 
-    With u the eigenvector, sigma = | ||V u||^2 - 1 |. The gradient of sigma is the same if u is
+    With u the eigenvector, ``sigma = | ||V u||^2 - 1 |``. The gradient of sigma is the same if u is
     held fixed, so u needs no gradient. ``"exact"`` computes all eigenvalues. ``"power"`` runs power
     iterations without random numbers, and a Rayleigh-Ritz step (docs/equations.md).
 
