@@ -54,6 +54,46 @@ class Choices:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """A table and the run of each of its cells, planned once for all that is done with the table.
+
+    Training, measuring, filling and drawing look the runs up here; see :func:`plan_table`.
+
+    Attributes:
+        table: the table.
+        choices: the options that apply to all its runs.
+        needs: (name of the row, heading of the column, seed) -> run and measurement of that cell,
+            in the order of the seeds. A cell that is not trained is absent.
+    """
+
+    table: Table
+    choices: Choices
+    needs: Mapping[tuple[str, str, int], Need]
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of all cells, each once."""
+        return list(dict.fromkeys(run for need in self.needs.values() for run in need.runs))
+
+    def of(self, row: Row, column: str) -> dict[int, Need]:
+        """Return what a cell needs, by seed; empty if the cell is not trained."""
+        keys = ((row.name, column, seed) for seed in self.choices.seeds)
+        return {key[-1]: self.needs[key] for key in keys if key in self.needs}
+
+
+def plan_table(table: Table, choices: Choices) -> Plan:
+    """Plan the runs of a table."""
+    needs = {
+        (row.name, column, seed): choices.need(table, seed, cell)
+        for seed in choices.seeds
+        for row in table.rows
+        for column, cell in zip(table.columns, row.cells, strict=True)
+        if cell is not None and cell.experiment is not None
+    }
+    return Plan(table, choices, needs)
+
+
+@dataclass(frozen=True)
 class Number:
     """The paper's value of a cell and ours."""
 
@@ -78,39 +118,32 @@ class Number:
 Filled = Sequence[tuple[Row, list[Number | None]]]
 
 
-def needs_of(table: Table, choices: Choices) -> list[Need]:
-    """Return the runs that a table needs, in the order of the seeds."""
-    cells = [cell for row in table.rows for cell in row.cells if cell and cell.experiment]
-    return [choices.need(table, seed, cell) for seed in choices.seeds for cell in cells]
-
-
 @dataclass(frozen=True)
 class Results:
-    """A table and the results of its runs."""
+    """A planned table and the results of its runs."""
 
-    table: Table
-    choices: Choices
+    plan: Plan
     place: Place
     found: Mapping[Run, dict]  # finished run -> its result
     heads: Callable[[Need], Mapping | None]  # returns the output of ``diverse-mha analyze``
 
     def runs(self, column: int = 0) -> dict[Row, list[Run]]:
         """Return the finished runs of each row in a column, in the order of the seeds."""
-        runs = {}
-        for row in self.table.rows:
-            if (cell := row.cells[column]) and cell.experiment:
-                needs = (self.choices.need(self.table, seed, cell) for seed in self.choices.seeds)
-                runs[row] = [need.run for need in needs if need.run in self.found]
-        return runs
+        table = self.plan.table
+        needs = {row: self.plan.of(row, table.columns[column]) for row in table.rows}
+        return {
+            row: [need.run for need in by_seed.values() if need.run in self.found]
+            for row, by_seed in needs.items()
+            if by_seed
+        }
 
 
 def fill(results: Results) -> Filled:
     """Return the rows of a table with their numbers, which lack the values of failed runs."""
 
-    def number(cell: Cell) -> Number:
+    def number(row: Row, column: str, cell: Cell) -> Number:
         measure, ours = MEASURES[cell.measure], {}
-        for seed in results.choices.seeds if cell.experiment is not None else ():
-            need = results.choices.need(results.table, seed, cell)
+        for seed, need in results.plan.of(row, column).items():
             if not results.found.keys() >= set(need.runs):
                 continue
             content = results.heads(need) if measure.heads else results.found[need.run]
@@ -119,12 +152,15 @@ def fill(results: Results) -> Filled:
                 ours[seed] = value
         return Number(cell.measure, cell.paper, tuple(ours.values()), tuple(ours))
 
-    rows = results.table.rows
-    filled = {row: [cell and number(cell) for cell in row.cells] for row in rows}
+    rows, columns = results.plan.table.rows, results.plan.table.columns
+    filled = {
+        row: [c and number(row, head, c) for head, c in zip(columns, row.cells, strict=True)]
+        for row in rows
+    }
     by_name = {row.name: numbers for row, numbers in filled.items()}
     for row in (row for row in rows if row.mean_of):
-        columns = zip(filled[row], *(by_name[name] for name in row.mean_of), strict=True)
-        filled[row] = [_mean(own, parts) for own, *parts in columns]
+        cells = zip(filled[row], *(by_name[name] for name in row.mean_of), strict=True)
+        filled[row] = [_mean(own, parts) for own, *parts in cells]
     return [*filled.items()]
 
 

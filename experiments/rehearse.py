@@ -1,37 +1,30 @@
 """``diverse-mha reproduce --rehearse``: builds every distinct model once, at its real size.
 
-Each model does one update and one validation on random text with a dictionary of the real size, in
-float32 on the CPU. Then its checkpoints are averaged, and the average is evaluated on a sentence (a
-classifier: on eight).
+Each model is a ``diverse-mha run`` of one update and one validation, in float32 on the CPU, on
+random text with a dictionary of the real size. The run averages its checkpoint, and evaluates on a
+sentence (a classifier: on eight).
 """
 
 import csv
-import importlib
 import itertools
 import json
-import os
 import random
 import shutil
 import time
-import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 
-from diverse_mha import cli
+from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_text
-from diverse_mha.common.machine import resident_bytes
 from diverse_mha.common.tables import csv_text
 from diverse_mha.corpora.binarise import binarise, count_words
 from diverse_mha.corpora.text import write_lines
-from diverse_mha.evaluation import average, evaluate, evaluate_classifier, evaluate_lm  # noqa: F401
-from diverse_mha.training import run as whole_run
-from diverse_mha.training import train
 from diverse_mha.training.read_log import TRAIN_LOG, read_log
-from experiments.numbers import Choices
-from experiments.papers import Table
-from experiments.runs import Place, Run, recipe_words
+from experiments import runs
+from experiments.numbers import Plan
+from experiments.runner import LOG, check_ended, side_by_side, start_logged
+from experiments.runs import Place, Run
 
 #: Recipe -> sizes of its dictionaries; a single number is that of the only one. The sizes of Li et
 #: al. follow from the parameters of their Base and Big models, the others from the preparation.
@@ -49,27 +42,32 @@ TYPES = {
     "probing": (30_000,),  # assumed
     "logic": (11,),
 }
+#: Settings of one update, whose checkpoint is averaged.
 BRIEF = {
     "common.fp16": False,
-    "common.cpu": True,
     "common.log_format": "json",
     "dataset.num_workers": 0,
     "optimization.max_epoch": 0,
     "optimization.max_update": 1,
     "optimization.update_freq": [1],
+    "checkpoint.save_interval_updates": 1,
+    "checkpoint.keep_interval_updates": 1,
+    "scoring.average_by": "update",
 }
-SMALL_BATCH = {"translation": {"dataset.max_tokens": 512}, "classifier": {"dataset.batch_size": 4}}
+OF_KIND = {
+    # After one update a model never ends a sentence by itself.
+    "translation": {
+        "dataset.max_tokens": 512,
+        "generation.max_len_a": 0,
+        "generation.max_len_b": 10,
+    },
+    "classifier": {"dataset.batch_size": 4},
+}
 COLUMNS = (
     *("recipe", "size", "method", "other settings", "runs", "parameters", "paper's parameters"),
     *("seconds", "peak GiB", "failure"),
 )
-MODULES = (
-    *("diverse_mha.recipes.configuration", "fairseq_cli.train"),
-    *("fairseq_cli.generate", "torch._dynamo"),
-)
 SPLITS = ("train", "valid", "test")
-#: After one update a model never ends a sentence by itself.
-SHORT_OUTPUT = ["--max-len-a", "0", "--max-len-b", "10"]
 
 
 def shapes(runs: Iterable[Run]) -> Iterator[tuple[Run, list[Run]]]:
@@ -88,27 +86,22 @@ def _without_values(settings: Mapping) -> dict:
     return {k: bool(v) if isinstance(v, float) else v for k, v in settings.items()}
 
 
-def rehearse(tables: Sequence[Table], choices: Choices, out: Path) -> bool:
+def rehearse(plans: Sequence[Plan], out: Path) -> bool:
     """Rehearse the models of tables from the smallest up, and write a table.
 
     Returns:
         True if no model failed.
     """
     papers: dict[Run, float | None] = {}  # run -> number of parameters, if the paper gives it
-    for table in tables:
-        for cell in (cell for row in table.rows for cell in row.cells if cell and cell.experiment):
-            run = choices.run(cell.experiment, table, choices.seeds[0])
-            papers[run] = (cell.measure == "parameters" and cell.paper) or papers.get(run)
+    for plan in plans:
+        for row in plan.table.rows:
+            for column, cell in zip(plan.table.columns, row.cells, strict=True):
+                for need in plan.of(row, column).values():
+                    given = cell.measure == "parameters" and cell.paper
+                    papers[need.run] = given or papers.get(need.run)
     models = sorted(shapes(papers), key=lambda model: _size(model[0]))
     file = out / "rehearsal.csv"
     rows, failed = _earlier(file), 0
-    for module in (
-        "diverse_mha.recipes.configuration",
-        "fairseq_cli.train",
-        "fairseq_cli.generate",
-        "torch._dynamo",
-    ):
-        importlib.import_module(module)  # once here, not in every child process
     for number, (run, group) in enumerate(models, start=1):
         key = run.recipe.config, run.choices.get("size", ""), run.choices["method"], _others(run)
         again = " (already done)" if key in rows and not rows[key][-1] else ""
@@ -157,50 +150,30 @@ def _size(run: Run) -> int:
 
 
 def _carry_out(run: Run, out: Path) -> tuple:
-    """Rehearse a run in a process of its own; return parameters, seconds, peak GiB and failure."""
-    place = Place(out=out, data=out / "data")
-    short = replace(run, settings=run.settings | BRIEF | SMALL_BATCH.get(run.pipeline.kind, {}))
-    folder = run.folder(out)
+    """Rehearse a run; return parameters, seconds, peak GiB and failure."""
+    place, folder, failure = Place(out=out, data=out / "data"), run.folder(out), ""
+    short = replace(
+        run,
+        settings=run.settings | BRIEF | OF_KIND.get(run.pipeline.kind, {}),
+        pipeline=replace(run.pipeline, average=1),
+    )
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    receiver, sender = get_context("fork").Pipe(duplex=False)
-    process = get_context("fork").Process(target=_in_child, args=(short, place, sender))
-    process.start()
-    sender.close()
+    begun = time.monotonic()
+    random_corpus(run, run.data(place))
+    step = runs.carry_out(short, place)
+    command = start_logged(step, folder / LOG)
+    side_by_side([iter([command])], 1)
     try:
-        seconds, peak, failure = receiver.recv()
-    except EOFError:
-        process.join()
-        seconds, peak, failure = "", "", f"ended with exit code {process.exitcode}"
-    process.join()
+        check_ended(step, command, folder / LOG)
+    except UserError as error:
+        failure = str(error)
+    seconds, peak = round(time.monotonic() - begun, 1), round(command.peak_bytes / 2**30, 2)
     log = folder / TRAIN_LOG
     parameters = read_log(log)["parameters"] if log.is_file() else None
     if not failure:
         shutil.rmtree(folder)
     return parameters or "", seconds, peak, failure
-
-
-def _in_child(run: Run, place: Place, sender) -> None:
-    """Train, average and evaluate; send seconds, peak GiB and the failure to ``sender``."""
-    with (run.folder(place.out) / "log.txt").open("wb") as log:
-        for number in (1, 2):
-            os.dup2(log.fileno(), number)
-    begun, failure = time.monotonic(), ""
-    try:
-        random_corpus(run, run.data(place))
-        experiment, _ = whole_run.parse(recipe_words(run, place))
-        train.train(train.Job([], recipe=experiment.recipe))
-        folder = experiment.run
-        inputs = [str(folder / f"checkpoint_{name}.pt") for name in ("best", "last")]
-        averaged = str(folder / "averaged.pt")
-        cli.run(["average", *inputs, "--output", averaged])
-        short = SHORT_OUTPUT if run.pipeline.kind == "translation" else []
-        cli.run([experiment.command, averaged, experiment.data, *experiment.options(), *short])
-    except (Exception, SystemExit) as error:
-        traceback.print_exc()
-        failure = f"{type(error).__name__}: {error}".splitlines()[0]
-    seconds = round(time.monotonic() - begun, 1)
-    sender.send((seconds, round(resident_bytes()[1] / 2**30, 2), failure))
 
 
 def random_corpus(run: Run, folder: Path) -> None:

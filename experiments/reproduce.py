@@ -18,7 +18,7 @@ from diverse_mha.common.processes import Interrupted
 from diverse_mha.common.tables import to_text
 from experiments import figures, printer, runs, study
 from experiments.measures import MEASURES
-from experiments.numbers import Choices, Filled, Results, fill, needs_of
+from experiments.numbers import Choices, Filled, Plan, Results, fill, plan_table
 from experiments.papers import PAPERS, SCALES, Table, find, items_of
 from experiments.runner import Runner, check_model, failure_told
 from experiments.runs import Place
@@ -131,26 +131,28 @@ def run(args: argparse.Namespace) -> int:
     place = _place(args)
     if args.tuned is not None:
         items = [tuned(items[0], args.tuned, args.scale)]
+    plans = [plan_table(item, choices) for item in items]
     if args.dry_run:
         there = torch.cuda.device_count()
         gpus = {"smoke": 0, "paper": there or PAPER_GPUS}.get(args.scale, there)
-        return _dry_run(items, choices, place, gpus)
-    if args.rehearse:
-        if choices.scale != "paper":
-            raise UserError(f"--rehearse: is for --scale paper, not {choices.scale}")
-        from experiments.rehearse import rehearse
-
-        return 0 if rehearse(items, choices, place.out) else 1
+        return _dry_run(plans, place, gpus)
+    if args.rehearse and choices.scale != "paper":
+        raise UserError(f"--rehearse: is for --scale paper, not {choices.scale}")
     runner = _runner(args, place)
     failed = 0
     try:
-        for item in items:
+        if args.rehearse:
+            from experiments.rehearse import rehearse
+
+            return 0 if rehearse(plans, place.out) else 1
+        for plan in plans:
+            item = plan.table
             print(f"== {item.paper} {item.name}: {item.title} ==", flush=True)
             name = _file_name(item, args)
             if args.tune:
                 failed += not tune(item, args.tune, choices, runner, name)
             else:
-                failed += not _table(item, name, choices, runner)
+                failed += not _table(plan, name, runner)
     except Interrupted as stopped:
         print("\ninterrupted; run the same command again to go on", flush=True)
         return 128 + stopped.number
@@ -237,22 +239,22 @@ def _file_name(item: Table, args: argparse.Namespace) -> str:
     return name + ("-tune" if args.tune else "") + ("-tuned" if args.tuned else "")
 
 
-def _table(item: Table, name: str, choices: Choices, runner: Runner) -> bool:
+def _table(plan: Plan, name: str, runner: Runner) -> bool:
     """Run and print one table.
 
     Returns:
         True if all cells have values. With ``--collect`` or queued runs, a table with a finished or
         queued run and no damaged result is enough. A figure must be drawn too.
     """
-    needs = needs_of(item, choices)
-    found = runner.run_all([run for need in needs for run in need.runs])
-    runner.measure([n for n in needs if n.heads and found.keys() >= set(n.runs)])
+    item, choices = plan.table, plan.choices
+    found = runner.run_all(plan.runs)
+    runner.measure([n for n in plan.needs.values() if n.heads and found.keys() >= set(n.runs)])
     partly = runner.collect or runner.queued > 0
     if partly and not found:
         cure = "; to train, leave out --collect" if runner.collect else ""
         print(f"nothing is finished yet{cure}\n", flush=True)
         return runner.queued > 0
-    results = Results(item, choices, runner.place, found, runner.heads)
+    results = Results(plan, runner.place, found, runner.heads)
     filled = study.marked(results, fill(results))
     layout = printer.lay_out(item, filled, choices, found.values())
     print("\n" + to_text(layout))
@@ -286,10 +288,10 @@ def _draw(results: Results, filled: Filled, folder: Path, name: str) -> list[Pat
 
     Numbers are over all seeds; heads and models are those of the first seed.
     """
-    item, choices, place, drawn = results.table, results.choices, results.place, []
+    plan, place, drawn = results.plan, results.place, []
+    item, choices = plan.table, plan.choices
     for row, numbers in filled:
-        cells = zip(item.columns, row.cells, strict=True)
-        needs = {column: choices.need(item, choices.seeds[0], cell) for column, cell in cells}
+        needs = {column: plan.of(row, column)[choices.seeds[0]] for column in item.columns}
         run = needs[item.columns[0]].run
         if item.draw in figures.RUNS_MODELS and run in results.found:
             check_model(run, place)
@@ -317,16 +319,15 @@ def _draw(results: Results, filled: Filled, folder: Path, name: str) -> list[Pat
     return figures.draw(item, drawn, caption, folder, name)
 
 
-def _dry_run(items: Sequence[Table], choices: Choices, place: Place, gpus: int) -> int:
+def _dry_run(plans: Sequence[Plan], place: Place, gpus: int) -> int:
     """Print the commands of all runs, ready to paste."""
     python, folder = sys.executable, str(Path(sys.executable).parent)
     print(f"cd {shlex.quote(str(ROOT))}")
     print(f"export DIVERSE_MHA_PYTHON={shlex.quote(python)} PATH={shlex.quote(folder)}:$PATH")
     seen = set()
-    for item in items:
-        print(f"# {item.paper} {item.name}: {item.title}")
-        needs = needs_of(item, choices)
-        for run in dict.fromkeys(run for need in needs for run in need.runs):
+    for plan in plans:
+        print(f"# {plan.table.paper} {plan.table.name}: {plan.table.title}")
+        for run in plan.runs:
             if run in seen:
                 print(f"#   {run.name}: as above")
                 continue
@@ -336,6 +337,6 @@ def _dry_run(items: Sequence[Table], choices: Choices, place: Place, gpus: int) 
             for step in (runs.prepare(run, here), runs.carry_out(run, here)):
                 print(step.shell())
         here = replace(place, gpus=gpus)
-        analyses = [runs.analyze(need, here).shell() for need in needs if need.heads]
+        analyses = [runs.analyze(n, here).shell() for n in plan.needs.values() if n.heads]
         print(*dict.fromkeys(analyses), "", sep="\n")
     return 0

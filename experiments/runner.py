@@ -183,20 +183,25 @@ class Runner:
     def _run(self, run: Run, head: str, found: dict[Run, dict]) -> Task:
         with failure_told(head):
             folder = run.folder(self.place.out)
+            # Refuses what this machine cannot train, before the corpus is prepared.
+            step = self.step(run, self._place(run))
             say(f"{head}started; log: {folder / LOG}")
             with sole_use(folder):
                 yield from self._prepare(run)
                 # Another process may have finished the run meanwhile.
-                found[run] = self.result(run) or (yield from self._carry_out(run, folder))
+                found[run] = self.result(run) or (yield from self._carry_out(run, folder, step))
             seconds = sum(found[run]["seconds"].values())
             say(f"{head}{summary(found[run])}, {seconds:.0f} s")
 
-    def _carry_out(self, run: Run, folder: Path) -> Iterator:
-        place, begun = self._place(run), time.monotonic()
-        step = runs.carry_out(run, place)
+    def step(self, run: Run, place: Place) -> Step:
+        """Return the command that carries out a run."""
+        return runs.carry_out(run, place)
+
+    def _carry_out(self, run: Run, folder: Path, step: Step) -> Iterator:
+        begun = time.monotonic()
         yield from self._execute(step, folder / LOG)
         seconds = time.monotonic() - begun
-        result = collect(run, folder, seconds, step.shell(), place.gpus)
+        result = collect(run, folder, seconds, step.shell(), self._place(run).gpus)
         write_json(folder / RESULT, result)
         self._tidy(run, folder)
         return result

@@ -61,7 +61,7 @@ def marked(results: Results, filled: Filled) -> Filled:
     column compares with this baseline.
     """
     rows = {row: list(numbers) for row, numbers in filled}
-    for column in range(len(results.table.columns)):
+    for column in range(len(results.plan.table.columns)):
         blocks: list[dict[Row, list[Run]]] = []
         for row, runs in results.runs(column).items():
             cell = row.cells[column]
@@ -85,7 +85,7 @@ def marked(results: Results, filled: Filled) -> Filled:
 
 def report(results: Results, to: Path) -> list[Path]:
     """Print the tests of a study's rows, write them beside ``to``, and return the files."""
-    table, choices = results.table, results.choices
+    table, choices = results.plan.table, results.plan.choices
     for earlier in to.parent.glob(f"{to.name}.tests.*"):  # these files may have other rows
         earlier.unlink()
     runs = results.runs()

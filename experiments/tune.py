@@ -23,7 +23,7 @@ from experiments import runs
 from experiments.numbers import Choices, best_validation
 from experiments.papers import Row, Table
 from experiments.runner import LOG, Runner
-from experiments.runs import PLACES, Run
+from experiments.runs import PLACES, Place, Run, Step
 
 #: Short names of keys. For another name, the group is the one in the recipe with this key.
 SHORT = {"lr": "optimization.lr", "dropout": "model.dropout"}
@@ -43,10 +43,14 @@ class Trainer(Runner):
             return None
         return {"validation": validation(run, log), "seconds": {}, "scores": {}}
 
-    def _carry_out(self, run: Run, folder: Path) -> Iterator:
+    def step(self, run: Run, place: Place) -> Step:
+        """Return the command that trains a run."""
+        return runs.train(run, place)
+
+    def _carry_out(self, run: Run, folder: Path, step: Step) -> Iterator:
         begun = time.monotonic()
         try:
-            yield from self._execute(runs.train(run, self._place(run)), folder / LOG)
+            yield from self._execute(step, folder / LOG)
         except UserError:
             if not status_of(folder).diverged:
                 raise

@@ -9,7 +9,7 @@ from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import ROOT, write_files
 from diverse_mha.common.tables import csv_text
 from experiments.measures import MEASURES
-from experiments.numbers import RESULT, Choices, needs_of, read
+from experiments.numbers import RESULT, Choices, plan_table, read
 from experiments.papers import Table, find
 from experiments.runs import Run
 
@@ -29,8 +29,7 @@ def models() -> dict[Run, list[str]]:
     """Return the models of all figures, each with the figures that show it."""
     found: dict[Run, list[str]] = {}
     for table, seed in figures():
-        needs = needs_of(table, Choices("small", (seed,)))
-        for run in dict.fromkeys(run for need in needs for run in need.runs):
+        for run in plan_table(table, Choices("small", (seed,))).runs:
             found.setdefault(run, []).append(f"{table.paper} {table.name}")
     return found
 

@@ -8,6 +8,7 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -83,17 +84,24 @@ class Command:
 
     Attributes:
         code: exit code as in a shell (128 + number of a signal); None while it runs.
+        peak_bytes: afterwards, the largest resident memory of the process, or of a child of it
+            that had more. On Linux, at least what this process had when it started the command.
     """
 
     def __init__(self, words: Sequence[str], **options):
         self._process = subprocess.Popen(list(words), start_new_session=True, **options)
         self.pid = self._process.pid
         self.code: int | None = None
+        self.peak_bytes = 0
 
     def ended(self) -> bool:
         """Return True if the process has ended."""
-        if self.code is None and (code := self._process.poll()) is not None:
-            self.code = code if code >= 0 else 128 - code
+        if self.code is None:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                code = self._process.returncode = os.waitstatus_to_exitcode(status)
+                self.code = code if code >= 0 else 128 - code
+                self.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         return self.code is not None
 
 

@@ -14,7 +14,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_json
 from experiments import figures
 from experiments.figures import KINDS, RUNS_MODELS, RowData
-from experiments.numbers import Choices, needs_of
+from experiments.numbers import Choices, plan_table
 from experiments.papers import PAPERS
 from tests.integration.conftest import run
 
@@ -182,7 +182,7 @@ def test_one_command_trains_models_and_draws_their_figure(paper, local_table, tm
 
 def test_a_figure_that_cannot_be_drawn_fails_after_its_table(tmp_path, capsys):
     """The table is written, so the other tables of a paper go on."""
-    for need in needs_of(DRAWN["yun2021", "figure-1"], Choices("smoke")):
+    for need in plan_table(DRAWN["yun2021", "figure-1"], Choices("smoke")).needs.values():
         result = {"scores": {"test": {"bleu": 1.0, "sacrebleu": 1.0}}, "versions": {}}
         write_json(need.run.folder(tmp_path) / "result.json", result)
     arguments = ["--scale", "smoke", "--collect", "--out", str(tmp_path)]
@@ -193,7 +193,7 @@ def test_a_figure_that_cannot_be_drawn_fails_after_its_table(tmp_path, capsys):
 
 
 def test_collecting_a_damaged_result_fails_and_writes_the_other_rows(tmp_path, capsys):
-    needs = needs_of(PAPERS["yun2021"]["table-7"], Choices("smoke"))
+    needs = [*plan_table(PAPERS["yun2021"]["table-7"], Choices("smoke")).needs.values()]
     result = {"scores": {"test": {"perplexity": 9.0}}, "versions": {}}
     for need in needs:
         write_json(need.run.folder(tmp_path) / "result.json", result)

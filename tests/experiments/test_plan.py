@@ -5,15 +5,13 @@ from pathlib import Path
 
 from diverse_mha.recipes.recipe import lookup
 from experiments.measures import MEASURES, is_part
-from experiments.numbers import Choices, best_validation, needs_of
+from experiments.numbers import Choices, best_validation, plan_table
 from experiments.papers import Experiment, find
 from experiments.runs import Place, fingerprint, plan
 
 
 def runs(paper, table, scale="smoke", **choices):
-    item = find(paper, table)
-    needs = needs_of(item, Choices(scale, **choices))
-    return list(dict.fromkeys(run for need in needs for run in need.runs))
+    return plan_table(find(paper, table), Choices(scale, **choices)).runs
 
 
 def test_tables_share_runs_of_the_same_experiment():
@@ -165,12 +163,30 @@ def test_a_table_takes_the_studys_measurement_and_a_figure_does_not():
     """The study's files are published without single pairs, which figures read."""
 
     def files(table):
-        needs = needs_of(find("zheng2021", table), Choices("small"))
+        needs = plan_table(find("zheng2021", table), Choices("small")).needs
         place = Place(out=Path("out"), data=Path("data"))
-        return {file.name for need in needs if need.heads for file in need.files(place)}
+        return {file.name for need in needs.values() if need.heads for file in need.files(place)}
 
     study = "heads.svcca+cka+jsd+disagreement.json"
     assert files("table-4") == {"heads.jsd.json", study}
     assert files("figure-4") == {"heads.jsd.json"}
     assert all(is_part(measure.heads) == bool(measure.heads) for measure in MEASURES.values())
     assert not is_part({"measures": "jsd", "subset": "test"})
+
+
+def test_a_tables_runs_are_found_by_row_column_and_seed():
+    table = find("yun2021", "figure-2")
+    plan_of = plan_table(table, Choices("small", (2, 1)))
+    assert list(plan_of.needs)[0] == (table.rows[0].name, table.columns[0], 2)
+    for row in table.rows:
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            needs = plan_of.of(row, column)
+            assert [need.run.seed for need in needs.values()] == [*needs] == [2, 1]
+            assert all(need.against.seed == seed + 1 for seed, need in needs.items())
+            assert needs[1].run == plan(cell.experiment, "small", 1)
+    quoted = find("li2018", "2")
+    assert not any(
+        plan_table(quoted, Choices("smoke")).of(row, quoted.columns[0])
+        for row in quoted.rows
+        if row.cells[0].experiment is None
+    )

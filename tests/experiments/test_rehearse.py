@@ -7,7 +7,7 @@ import pytest
 from diverse_mha import cli
 from diverse_mha.common.files import ROOT
 from experiments import rehearse
-from experiments.numbers import Choices, needs_of
+from experiments.numbers import Choices, plan_table
 from experiments.papers import PAPERS, find
 from experiments.rehearse import COLUMNS, TYPES, _others, shapes
 
@@ -15,8 +15,7 @@ from experiments.rehearse import COLUMNS, TYPES, _others, shapes
 def paper_runs():
     for table in (table for items in PAPERS.values() for table in items.values()):
         if "paper" in table.scales:
-            for need in needs_of(table, Choices("paper")):
-                yield from need.runs
+            yield from plan_table(table, Choices("paper")).runs
 
 
 def test_models_of_equal_size_are_rehearsed_once():
@@ -26,8 +25,8 @@ def test_models_of_equal_size_are_rehearsed_once():
     assert 60 < len(groups) < 110 < len(runs)
     assert {run.recipe.config for run, _ in groups} == set(TYPES)
     table = find("yun2021", "5")  # HSIC at three weights, Drophead at three rates
-    needs = needs_of(table, Choices("paper"))
-    assert sorted(len(group) for _, group in shapes(n.run for n in needs[::3])) == [1, 3, 3, 3]
+    runs = plan_table(table, Choices("paper")).runs
+    assert sorted(len(group) for _, group in shapes(runs)) == [1, 3, 3, 3]
 
 
 def test_the_published_rehearsal_covers_every_model_of_the_tables():
@@ -54,10 +53,14 @@ def test_a_rehearsal_resumes_and_keeps_rows_of_other_tables(tmp_path, monkeypatc
         return 1_000_000, 2.0, 0.5, "broke" if run.choices["method"] == "hsic" else ""
 
     monkeypatch.setattr(rehearse, "_carry_out", carry_out)
-    choices, table = Choices("paper"), find("yun2021", "7")
-    assert not rehearse.rehearse([table.only("baseline,hsic")], choices, tmp_path)
-    assert rehearse.rehearse([table.only("drophead")], choices, tmp_path)
-    assert not rehearse.rehearse([table.only("baseline,hsic")], choices, tmp_path)
+    table = find("yun2021", "7")
+
+    def plans(rows):
+        return [plan_table(table.only(rows), Choices("paper"))]
+
+    assert not rehearse.rehearse(plans("baseline,hsic"), tmp_path)
+    assert rehearse.rehearse(plans("drophead"), tmp_path)
+    assert not rehearse.rehearse(plans("baseline,hsic"), tmp_path)
     assert sorted(seen) == ["baseline", "drophead", "hsic", "hsic"], (
         "a failed rehearsal is repeated"
     )

@@ -122,3 +122,12 @@ def test_the_error_of_a_failed_command_is_reported(tmp_path, end, code):
 
     with pytest.raises(UserError, match=f"train ended with exit code {code}: the reason"):
         side_by_side([task()], 1)
+
+
+def test_half_precision_without_a_gpu_is_refused_before_the_corpus_is_prepared(
+    place, start, capsys, monkeypatch
+):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    run = plan(Experiment("wmt14_en_de"), "paper")
+    assert Runner(place, start=start).run_all([run]) == {} and start.names == []
+    assert "common.fp16 needs a GPU; give --no-bf16" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from diverse_mha.common.tables import to_text
 from diverse_mha.evaluation.comparison.statistics import Difference
 from diverse_mha.evaluation.comparison.systems import Measured, System
 from experiments import study
-from experiments.numbers import Choices, Number, Results
+from experiments.numbers import Choices, Number, Results, plan_table
 from experiments.papers import PAPERS
 from experiments.printer import SMALL, SMOKE, lay_out
 
@@ -63,6 +63,10 @@ def found(rows, place):
     return results
 
 
+def planned(rows):
+    return plan_table(replace(TABLE, rows=tuple(rows)), CHOICES)
+
+
 def filled(rows):
     values = {"heads.svcca": (0.4, 0.5), "heads.exp_d.output": (0.8,), "parameters": (1e6,)}
     return [
@@ -72,7 +76,7 @@ def filled(rows):
 
 
 def test_every_row_is_tested_with_its_finished_seeds(rows, place, found):
-    finished = Results(replace(TABLE, rows=tuple(rows)), CHOICES, place, found, {}.get).runs()
+    finished = Results(planned(rows), place, found, {}.get).runs()
     systems = study.compared(finished, found, place)
     assert [one.name for one in systems] == ["Baseline", "Out., encoder", "CODA"]
     counts = {row.label: len(runs) for row, runs in finished.items()}
@@ -110,7 +114,7 @@ def test_every_row_is_tested_with_its_finished_seeds(rows, place, found):
 
 def test_nothing_is_tested_without_the_baseline(rows, place, found):
     others = {run: result for run, result in found.items() if "baseline" not in run.name}
-    finished = Results(replace(TABLE, rows=tuple(rows)), CHOICES, place, others, {}.get).runs()
+    finished = Results(planned(rows), place, others, {}.get).runs()
     assert study.compared(finished, others, place) == []
 
 
@@ -123,7 +127,7 @@ def test_a_row_whose_runs_have_no_score_is_skipped(rows, place, found):
     better = (out[0].folder(place.out) / "test.hyp.detok").read_text()
     (coda[0].folder(place.out) / "test.hyp.detok").write_text(better)
     changed = found | {coda[0]: found[out[0]]} | {run: {"scores": {}} for run in out}
-    finished = Results(replace(TABLE, rows=tuple(rows)), CHOICES, place, changed, {}.get).runs()
+    finished = Results(planned(rows), place, changed, {}.get).runs()
     systems = study.compared(finished, changed, place)
     assert [one.name for one in systems] == ["Baseline", "CODA"]
     cells = {row.name: replace(row.cells[0], measure="bleu") for row in rows}
@@ -131,7 +135,7 @@ def test_a_row_whose_runs_have_no_score_is_skipped(rows, place, found):
         TABLE, columns=("BLEU",), rows=tuple(replace(r, cells=(cells[r.name],)) for r in rows)
     )
     numbers = [(row, [Number("bleu", None, (1.0,))]) for row in table.rows]
-    results = Results(table, CHOICES, place, changed, {}.get)
+    results = Results(plan_table(table, CHOICES), place, changed, {}.get)
     marks = {row.name: n[0].mark for row, n in study.marked(results, numbers)}
     assert marks == {"baseline": "", "out": "", "em": "", "coda": " **†"}
 
@@ -151,7 +155,7 @@ def test_bleu_that_differs_significantly_from_the_baseline_is_marked(rows, place
     numbers = [(row, [Number("bleu", None, (1.0,)), None]) for row in moved.values()]
 
     def marks(choices):
-        results = Results(table, choices, place, found, {}.get)
+        results = Results(plan_table(table, choices), place, found, {}.get)
         return {row.name: n[0].mark for row, n in study.marked(results, numbers)}
 
     marked = marks(CHOICES)
@@ -177,6 +181,6 @@ def test_marks_are_of_the_p_values_that_compare_prints(rows, place, found, monke
     ]
     monkeypatch.setattr(study, "compared", lambda *_: systems)
     numbers = [(row, [Number("bleu", None, (1.0,))]) for row in table.rows]
-    results = Results(table, CHOICES, place, found, {}.get)
+    results = Results(plan_table(table, CHOICES), place, found, {}.get)
     marks = {row.name: n[0].mark for row, n in study.marked(results, numbers)}
     assert marks == {"baseline": "", "out": " *", "em": "", "coda": ""}

@@ -8,7 +8,7 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS
 from experiments import papers
 from experiments.measures import MEASURES
-from experiments.numbers import Choices, Results, fill, needs_of, read
+from experiments.numbers import Choices, Results, fill, plan_table, read
 from experiments.papers import PAPERS, Experiment, find
 from experiments.runs import Place
 from experiments.scales import CORPORA
@@ -134,10 +134,10 @@ def test_averages_of_probing_tasks_are_means_of_their_rows():
     assert [row.name for row in surface.rows] == ["SeLen", "WC", "surface"]
     choices, found = Choices("paper", (1, 2)), {}
     for row, accuracy in (("SeLen", 90.0), ("WC", 80.0)):
-        for need in needs_of(table.only(row), choices):
+        for need in plan_table(table.only(row), choices).needs.values():
             value = {"accuracy": accuracy + need.run.seed, "examples": 10}
             found[need.run] = {"scores": {"accuracy": {"subsets": {"test": value}}}}
-    filled = fill(Results(surface, choices, Place(Path(), Path()), found, {}.get))
+    filled = fill(Results(plan_table(surface, choices), Place(Path(), Path()), found, {}.get))
     assert filled[-1][1][0].ours == (86.0, 87.0) and filled[-1][1][0].paper == 96.69
     for row in table.rows:  # the paper's averages are means of its rows, up to rounding
         for column, cell in enumerate(row.cells if row.mean_of else ()):
