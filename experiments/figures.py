@@ -294,14 +294,45 @@ def head_points(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     yield Drawn(figure, numbers, title="Grey: heads of the other panels")
 
 
+def encoder_attention(
+    path: str, data: str, words: range, subset: str = "valid"
+) -> tuple[list[str], int, np.ndarray]:
+    """Return the attention of one subword in the encoder's last layer.
+
+    The sentence is the first of the split whose number of subwords, without eos, is in ``words``.
+    The subword is the longest of this sentence.
+
+    Returns:
+        The sentence's subwords, the index of the attending subword, and its weights (H, S).
+    """
+    import torch
+
+    from diverse_mha.evaluation.models import open_models, translation_batch
+
+    model = open_models(str(path), data, heads=True)
+    task = model.task
+    task.load_dataset(subset)
+    dataset, dictionary = task.dataset(subset), task.source_dictionary
+    for number in range(len(dataset)):
+        tokens = [dictionary[int(n)] for n in dataset[number]["source"]][:-1]
+        if len(tokens) in words:
+            break
+    else:
+        raise UserError(f"{data}: {subset} has no sentence of {words[0]} to {words[-1]} subwords")
+    tokens.append(dictionary.eos_word)
+    query = max(range(len(tokens) - 1), key=lambda n: len(tokens[n].strip("@▁")))
+    eos = task.target_dictionary.eos_index
+    sample = translation_batch(task, [dataset[number]["source"].long()], [torch.tensor([eos])])
+    layers = model.states(model.on_device(sample), ("weights",))["encoder"]
+    return tokens, query, layers[-1].weights[0, :, query].float().cpu().numpy()
+
+
 def attention_of_a_word(table: Table, rows: Sequence[RowData]) -> Iterator[Drawn]:
     """Draw what each head attends to from one word of a sentence (Yun et al. 2021, Fig. 1).
 
     The sentence is the first one of the validation set with 6 to 12 words. The word is the longest
     one in the sentence. The layer is the encoder's last. A row is a panel.
     """
-    from diverse_mha.analysis.heads import encoder_attention
-
     shown = {row: encoder_attention(*row.model, SENTENCE_WORDS) for row in rows if row.model}
     heights = [len(weights) for _, _, weights in shown.values()]
     figure = new_figure(6.4, 0.34 * sum(heights) + 1.1 * len(shown) + 0.3)

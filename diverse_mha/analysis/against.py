@@ -2,32 +2,29 @@
 
 import torch
 
+from diverse_mha.analysis.protocol import Adapter
 from diverse_mha.analysis.results import Similarity
-from diverse_mha.analysis.similarity import Selection, mean, real_rows
+from diverse_mha.analysis.similarity import mean, real_rows
+from diverse_mha.analysis.sites import components_of
 from diverse_mha.attention import HeadStates
+from diverse_mha.attention.sites import Site
 from diverse_mha.common.errors import UserError
-from diverse_mha.evaluation.models import Loaded
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
     FEWEST,
+    THRESHOLD,
     cka_from_scatter,
     kept_directions,
     svcca_from_scatter,
 )
 
 
-def check_same_data(
-    loaded: Loaded, other: Loaded, depths: dict, other_depths: dict, selection: Selection
-) -> None:
-    """Raise an error if languages differ, or if ``other`` lacks a selected component."""
-    directions = [
-        tuple(getattr(model.task.cfg, f"{side}_lang", None) for side in ("source", "target"))
-        for model in (loaded, other)
-    ]
-    missing = [c for c in selection.components_of(depths) if c not in other_depths]
-    if directions[0] != directions[1] or missing:
+def check_same_data(model: Adapter, other: Adapter, sites: list[Site]) -> None:
+    """Raise an error if ``other`` reads other data, or lacks a component of ``sites``."""
+    lacking = {*components_of(sites)} - {*components_of(other.sites)}
+    if lacking or not model.reads_like(other):
         raise UserError(
-            f"--against {other.path}: does not read the same data as {loaded.path}; give a model "
+            f"--against {other.path}: does not read the same data as {model.path}; give a model "
             "of the same task and languages"
         )
 
@@ -37,10 +34,14 @@ class AgainstMeter:
 
     Follows Yun et al. 2021, Table 2. At the same positions, the concatenated heads of the other
     model are compared with all heads of the model, concatenated, and with each of them alone.
+
+    Args:
+        sites: modules of the model; their components are compared.
+        threshold: share of the variance that SVCCA keeps.
     """
 
-    def __init__(self, selection: Selection):
-        self._selection = selection
+    def __init__(self, sites: list[Site], threshold: float = THRESHOLD):
+        self._components, self._threshold = components_of(sites), threshold
         self._moments: dict[str, Moments] = {}
         self._shape: dict[str, tuple[int, int, int]] = {}  # width, heads, layers
 
@@ -48,7 +49,7 @@ class AgainstMeter:
         self, states: dict[str, list[HeadStates]], other: dict[str, list[HeadStates]]
     ) -> None:
         """Add the head outputs of both models for a batch."""
-        for component in self._selection.components_of(states):
+        for component in self._components:
             outputs = real_rows(states[component][-1])
             rows = torch.cat((outputs, real_rows(other[component][-1]).to(outputs)), dim=1)
             if component not in self._moments:
@@ -59,7 +60,7 @@ class AgainstMeter:
 
     def result(self) -> dict[str, Similarity]:
         """Return component -> similarity; values are None if there are too few positions."""
-        threshold, results = self._selection.threshold, {}
+        threshold, results = self._threshold, {}
         for component, moments in self._moments.items():
             width, heads, layer = self._shape[component]
             scatter = moments.scatter().cpu()

@@ -8,24 +8,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-from fairseq import utils
-
-from diverse_mha.analysis.ablation import head_numbers, sites_of
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
 from diverse_mha.analysis.heads import HeadModel, is_heads_file, save_heads
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.labels import short_names
+from diverse_mha.analysis.protocol import Adapter
 from diverse_mha.analysis.report import format_tables, write_figures, write_numbers
 from diverse_mha.analysis.results import Analysis, Content, Model, to_json
-from diverse_mha.analysis.similarity import (
-    DEFAULT_MEASURES,
-    MEASURES,
-    HeadsMeter,
-    Selection,
-    check_selection,
-    summarise,
-)
+from diverse_mha.analysis.similarity import HeadsMeter, summarise
+from diverse_mha.analysis.sites import DEFAULT_MEASURES, MEASURES, Selection
 from diverse_mha.analysis.view import take_sentence
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError, add_cpu, add_number
@@ -36,7 +27,7 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.ranges import SHARE
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.models import Loaded, check_same_blocks, open_models
+from diverse_mha.evaluation.opener import open_heads
 from diverse_mha.evaluation.outputs import add_force, check_replaceable, json_with
 from diverse_mha.measures.similarity import THRESHOLD
 
@@ -135,10 +126,13 @@ def run(args: argparse.Namespace) -> int:
     if args.save_heads:  # before the analysis, so that a mistyped line in FILE fails early
         save_heads(Path(args.save_heads), models[0], lines)
         print(f"written: {args.save_heads}", file=sys.stderr)
-    viewed = [HeadModel(loaded).view(lines, selection) if in_folder else [] for loaded in models]
+    viewed = [
+        HeadModel(model).view(lines, selection.resolve(model.sites)) if in_folder else []
+        for model in models
+    ]
     analyses = [
-        analyze(loaded, selection, name=name, against=against)
-        for name, loaded in zip(names, models, strict=False)
+        analyze(model, selection, name=name, against=against)
+        for name, model in zip(names, models, strict=False)
     ]
     if lines:
         analyses = [a._replace(sentences=own) for a, own in zip(analyses, viewed, strict=True)]
@@ -248,7 +242,7 @@ def open_compared(
     *,
     against: str | None = None,
     cpu: bool = False,
-) -> tuple[list[Loaded], Loaded | None]:
+) -> tuple[list[Adapter], Adapter | None]:
     """Load the models and check that they have the selected components, layers and split.
 
     Args:
@@ -261,63 +255,48 @@ def open_compared(
     Returns:
         The models, and the model of ``against`` or None.
     """
-    every = [*paths, against] if against else paths
-    models = [open_models(path, data, cpu=cpu, heads=True) for path in every]
-    check_same_blocks(models)
-    depths = [{site.component: site.number for site in sites_of(one.model)} for one in models]
-    for path, depth in zip(paths, depths, strict=False):
-        check_selection(selection, depth, path)
-    for loaded in models:
-        loaded.batches(selection.subset, selection.max_tokens)
-    # Skip sentences that are too long for any of the models.
-    limit = utils.resolve_max_positions(*(loaded.longest for loaded in models))
-    models = [replace(loaded, limit=limit) for loaded in models]
+    models = open_heads([*paths, against] if against else paths, data, cpu=cpu)
+    chosen = [selection.resolve(model.sites, model.path) for model in models[: len(paths)]]
+    for model in models:
+        model.batches(selection.subset, selection.max_tokens)
     if not against:
         return models, None
-    for loaded, depth in zip(models[:-1], depths, strict=False):
-        check_same_data(loaded, models[-1], depth, depths[-1], selection)
+    for model, sites in zip(models, chosen, strict=False):
+        check_same_data(model, models[-1], sites)
     return models[:-1], models[-1]
 
 
-def _first_sentences(loaded: Loaded, selection: Selection) -> set[int]:
-    """Return the indices of the first sentences of the split that are not too long."""
-    dataset = loaded.task.dataset(selection.subset)
-    numbers, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), loaded.longest)
-    return {int(number) for number in numbers[: selection.sentences]}
-
-
 def analyze(
-    loaded: Loaded, selection: Selection, *, name: str = "", against: Loaded | None = None
+    model: Adapter, selection: Selection, *, name: str = "", against: Adapter | None = None
 ) -> Analysis:
     """Measure the selected heads over a split, and their similarity to the model ``against``.
 
     ``name`` labels the model in the results and in the progress bar.
     """
-    kept = head_numbers(loaded.model)
-    meter, count, viewed, sentences = HeadsMeter(selection, kept), 0, None, []
-    comparison = AgainstMeter(selection) if against else None
-    batches = loaded.batches(selection.subset, selection.max_tokens, label=name)
-    for sample in batches:
-        viewed = _first_sentences(loaded, selection) if viewed is None else viewed
-        numbers = sample["id"].tolist()
+    sites = selection.resolve(model.sites, model.path)
+    meter = HeadsMeter(sites, selection.measures, selection.threshold)
+    comparison = AgainstMeter(sites, selection.threshold) if against else None
+    count, viewed, sentences = 0, None, []
+    for batch in model.batches(selection.subset, selection.max_tokens, label=name):
+        if viewed is None:
+            viewed = model.first(selection.subset, selection.sentences)
+        numbers = model.numbers(batch)
         rows = [row for row, n in enumerate(numbers) if n in viewed]
         wanted = {*selection.states, "weights"} if rows else selection.states
-        states = loaded.states(sample, tuple(wanted))
+        states = model.states(batch, tuple(wanted))
         try:
             meter.update(states)
             if comparison is not None:
-                comparison.update(states, against.states(sample, ("outputs",)))
+                comparison.update(states, against.states(batch, ("outputs",)))
         except ValueError as error:  # NaN or infinity
-            raise UserError(f"{loaded.path}: {error}") from error
-        for row in rows:
-            taken = take_sentence(loaded.task, sample, row, states, selection, kept)
-            sentences.append(taken)
+            raise UserError(f"{model.path}: {error}") from error
+        sentences += [take_sentence(model, batch, row, states, sites) for row in rows]
         count += len(numbers)
     heads = meter.result()
     result = Model(
         name,
-        loaded.path,
-        loaded.architecture,
+        model.path,
+        model.architecture,
         count,
         heads.components,
         heads.summary,
@@ -325,14 +304,15 @@ def analyze(
     )
     if {ABLATION, GRADIENT} & {*selection.measures}:
         means = meter.means() if selection.importance_of == "mean" else None
-        result.importance, modules = measure_importance(loaded, selection, name, means)
+        result.importance, modules = measure_importance(model, selection, name, means)
         for component, layers in modules.items():
             for number, measures in layers.items():
                 result.components[component].layers[number] |= measures
         result.summary = summarise(result.components)
     if comparison is not None:
+        last = {site.component: site.numbers for site in model.sites}
         result.against = {
-            c: replace(similar, svcca_heads=kept[c, similar.layer].spread(similar.svcca_heads))
-            for c, similar in comparison.result().items()
+            component: replace(found, svcca_heads=last[component].spread(found.svcca_heads))
+            for component, found in comparison.result().items()
         }
     return Analysis(result, sorted(sentences, key=lambda sentence: sentence["number"]))

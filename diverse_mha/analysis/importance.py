@@ -2,27 +2,18 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from diverse_mha.analysis.ablation import (
-    ActivationCache,
-    Site,
-    activation_checkpointing_off,
-    gated,
-    run_model,
-    sentence_losses,
-    sites_of,
-    total_loss,
-    unit_of,
-)
+from diverse_mha.analysis.protocol import Adapter, Change
 from diverse_mha.analysis.results import Ablation, Gradient, Importance, Layer
-from diverse_mha.analysis.similarity import Selection, mean
+from diverse_mha.analysis.similarity import mean
+from diverse_mha.analysis.sites import Selection
+from diverse_mha.attention.sites import Site
 from diverse_mha.common.progress import with_progress
 from diverse_mha.evaluation.comparison.statistics import holm, rate
-from diverse_mha.evaluation.models import Loaded
 
 ABLATION, GRADIENT = "importance", "importance-gradient"
 
@@ -37,7 +28,7 @@ class ImportanceMeter:
     classifier.
 
     Args:
-        model: the model, in evaluation mode, on its device.
+        model: the model.
         sites: the modules.
         measures: ``ABLATION``, ``GRADIENT`` or both.
         means: (component, layer) -> mean outputs of the heads (H, D), for mean ablation;
@@ -46,40 +37,38 @@ class ImportanceMeter:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Adapter,
         sites: list[Site],
         measures: tuple[str, ...],
         means: dict[tuple[str, int], Tensor] | None = None,
     ):
         self.model, self.sites, self.measures, self.means = model, sites, measures, means
-        self.num_heads = [site.attention.num_heads for site in sites]
+        self.num_heads = [len(site.numbers.kept) for site in sites]
         # Lists with a tensor for each batch; losses, rises and slopes are in nats.
         self._losses: list[Tensor] = []  # (B,) loss of a sentence
         self._counts: list[Tensor] = []  # (B,) number of tokens of a sentence
         self._rises: list[Tensor] = []  # (B, all heads) rise of the loss by ablation
         self._slopes: list[Tensor] = []  # (B, all heads) gradient of the loss
 
-    def update(self, sample: dict) -> Iterator[Site]:
+    def update(self, batch: Any) -> Iterator[Site]:
         """Generator: measure a batch, and yield each module when done, for the progress bar."""
         if GRADIENT in self.measures:
-            self._slopes.append(self._gradients(sample))
+            self._slopes.append(self._gradients(batch))
         with torch.no_grad():
-            cache = ActivationCache(self.model, sample)
-            losses, counts = sentence_losses(self.model, sample, cache.output)
-            self._losses.append(losses.cpu())
-            self._counts.append(counts.cpu())
+            found = self.model.losses(batch)
+            self._losses.append(found.losses.cpu())
+            self._counts.append(found.counts.cpu())
             columns = []
             for site, heads in zip(self.sites, self.num_heads, strict=True):
                 if ABLATION in self.measures:
                     for head in range(heads):
-                        output = cache.ablate(site, self._without(site, head))
-                        without, _ = sentence_losses(self.model, sample, output)
-                        columns.append(without - losses)
+                        without = found.changed(site, self._without(site, head))
+                        columns.append(without - found.losses)
                 yield site
         if columns:
             self._rises.append(torch.stack(columns, dim=1).cpu())
 
-    def _without(self, site: Site, head: int):
+    def _without(self, site: Site, head: int) -> Change:
         fill = 0.0 if self.means is None else self.means[site.component, site.number][head]
 
         def change(outputs: Tensor) -> Tensor:  # (B, T, H, D)
@@ -89,21 +78,23 @@ class ImportanceMeter:
 
         return change
 
-    def _gradients(self, sample: dict) -> Tensor:
+    def _gradients(self, batch: Any) -> Tensor:
         """Return the gradient of each sentence's loss w.r.t. each gate: (B, all heads), nats."""
-        rows = sample["net_input"]["src_tokens"].size(0)
-        like = next(p for p in self.model.parameters() if p.is_floating_point())
-        gates = [like.new_ones(rows, heads, requires_grad=True) for heads in self.num_heads]
-        with ExitStack() as stack:
-            stack.enter_context(activation_checkpointing_off(self.model))
-            for site, gate in zip(self.sites, gates, strict=True):
-                stack.enter_context(gated(site, lambda x, gate=gate: x * gate[:, None, :, None]))
-            loss = total_loss(self.model, sample, run_model(self.model, sample))
-        gradients = torch.cat(torch.autograd.grad(loss, gates), dim=1)
-        # The two sentences of a pair are adjacent rows.
-        return (
-            gradients.view(len(sample["target"]), -1, gradients.size(1)).sum(dim=1).double().cpu()
-        )
+        gates: dict[Site, Tensor] = {}
+
+        def gated(site: Site) -> Change:
+            def change(outputs: Tensor) -> Tensor:  # (B, T, H, D)
+                shape = outputs.size(0), outputs.size(2)
+                gates[site] = outputs.new_ones(shape).requires_grad_()
+                return outputs * gates[site][:, None, :, None]
+
+            return change
+
+        loss = self.model.gated_loss(batch, {site: gated(site) for site in self.sites})
+        slopes = torch.autograd.grad(loss, [gates[site] for site in self.sites])
+        gradients = torch.cat(slopes, dim=1)
+        by_sentence = gradients.view(-1, self.model.rows, gradients.size(1))
+        return by_sentence.sum(dim=1).double().cpu()
 
     def result(self) -> tuple[Importance, dict[str, dict[str, Layer]]]:
         """Return the totals, and component -> layer -> measures."""
@@ -134,7 +125,7 @@ class ImportanceMeter:
         loss = float(torch.cat(self._losses).sum()) / math.log(2) / total
         of = "zero" if self.means is None else "mean"
         correlation = _rank_correlation(heads)
-        return Importance(loss, int(total), correlation, of, unit_of(self.model)), modules
+        return Importance(loss, int(total), correlation, of, self.model.unit), modules
 
 
 def _rank_correlation(heads: dict[str, list[float]]) -> float | None:
@@ -145,18 +136,8 @@ def _rank_correlation(heads: dict[str, list[float]]) -> float | None:
     return float(spearmanr(*heads.values()).statistic)
 
 
-def chosen_sites(model: nn.Module, selection: Selection) -> list[Site]:
-    """Return the selected attention modules."""
-    sites = sites_of(model)
-    depths = {site.component: site.number for site in sites}
-    chosen = {
-        (c, n) for c in selection.components_of(depths) for n in selection.layers_of(depths[c])
-    }
-    return [site for site in sites if (site.component, site.number) in chosen]
-
-
 def measure_importance(
-    loaded: Loaded,
+    model: Adapter,
     selection: Selection,
     label: str = "",
     means: dict[tuple[str, int], Tensor] | None = None,
@@ -164,7 +145,7 @@ def measure_importance(
     """Measure the importance of the selected heads over the split.
 
     Args:
-        loaded: the model and its data.
+        model: the model and its data.
         selection: components, layers, measures and split.
         label: label of the progress bar; if empty, no bar is shown.
         means: see :class:`ImportanceMeter`.
@@ -172,11 +153,11 @@ def measure_importance(
     Returns:
         The result of :meth:`ImportanceMeter.result`.
     """
-    sites = chosen_sites(loaded.model, selection)
-    batches = loaded.batches(selection.subset, selection.max_tokens)
+    sites = selection.resolve(model.sites, model.path)
+    batches = model.batches(selection.subset, selection.max_tokens)
     measures = tuple(name for name in selection.measures if name in (ABLATION, GRADIENT))
-    meter = ImportanceMeter(loaded.model, sites, measures, means)
-    steps = (site for sample in batches for site in meter.update(sample))
+    meter = ImportanceMeter(model, sites, measures, means)
+    steps = (site for batch in batches for site in meter.update(batch))
     if label:
         title = f"{label} {selection.subset}, importance"
         steps = with_progress(steps, title, "modules", total=len(batches) * len(sites))

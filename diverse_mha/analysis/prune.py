@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from diverse_mha.analysis import pruning, removal
-from diverse_mha.analysis.ablation import unit_of
+from diverse_mha.analysis import pruning
 from diverse_mha.analysis.labels import short_names
+from diverse_mha.attention.sites import heads_in
 from diverse_mha.common.errors import UserError, add_cpu, add_number
 from diverse_mha.common.files import check_no_checkpoints, check_output_file
 from diverse_mha.common.options import flag
@@ -13,7 +13,7 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.ranges import between
 from diverse_mha.evaluation.outputs import add_force, check_replaceable
-from diverse_mha.evaluation.states import write_state, written_by
+from diverse_mha.evaluation.states import written_by
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,23 +121,20 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     check_replaceable(
         "--output", args.output, is_own=written_by("prune"), inputs=[path], force=args.force
     )
-    loaded = pruning.load_prunable(path, args.data, cpu=args.cpu)
+    model = pruning.open_prunable(path, args.data, cpu=args.cpu)
     if args.remove:
-        removal.check_removable(loaded)
+        model.check_removable()
     given, wanted = ("--share", args.share) if args.heads is None else ("--heads", args.heads)
-    count = pruning.count_of(loaded.model, f"{given} {wanted}", wanted, keep_one=args.keep_one)
+    count = pruning.count_of(model.sites, f"{given} {wanted}", wanted, keep_one=args.keep_one)
     (name,) = short_names([path])
-    score = (loaded, args.subset, args.max_tokens, f"{name} {args.subset}")
+    score = (model, args.subset, args.max_tokens, f"{name} {args.subset}")
     before = pruning.token_loss(*score)
-    heads = list(pruning.removals(loaded, count, ranking, name))
+    heads = list(pruning.removals(model, count, ranking, name))
     after = pruning.token_loss(*score)
-    make = removal.removed_state if args.remove else pruning.pruned_state
-    write_state(make(path, loaded, heads), args.output)
-    total = len(pruning.heads_in(loaded.model))
+    note = model.save_pruned(heads, args.output, remove=args.remove)
+    total = len(heads_in(model.sites))
     print(f"{args.output}: {path} without {count} of {total} heads, by {args.by}")
     print(f"pruned, in this order: {', '.join(map(str, heads)) or 'none'}")
-    unit = unit_of(loaded.model)
-    print(f"loss on {args.subset}: {before:.3f} bits per {unit} before, {after:.3f} after")
-    if args.remove and (option := removal.pruned_option(loaded, heads)):
-        print(f"to continue training, add --pruned-heads '{option}'")
+    loss = f"{before:.3f} bits per {model.unit} before, {after:.3f} after"
+    print(f"loss on {args.subset}: {loss}" + (f"\n{note}" if note else ""))
     return 0

@@ -1,39 +1,28 @@
 """Head pruning: ranks heads, zeroes the weakest in a checkpoint, and scores pruning curves."""
 
-import contextlib
-import io
-import json
 import math
 import random
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
 
-from diverse_mha.analysis.ablation import (
-    head_numbers,
-    run_model,
-    sentence_losses,
-    sites_of,
-    unit_of,
-)
 from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
 from diverse_mha.analysis.labels import short_names
-from diverse_mha.analysis.similarity import HeadsMeter, Selection
+from diverse_mha.analysis.protocol import Adapter
+from diverse_mha.analysis.similarity import HeadsMeter
+from diverse_mha.analysis.sites import Selection
+from diverse_mha.attention.sites import Head, Site, heads_in
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files, write_text
 from diverse_mha.common.options import split_list
 from diverse_mha.common.tables import Layout, csv_text, to_text
 from diverse_mha.evaluation.comparison.runs import without_seed
 from diverse_mha.evaluation.equal_weights import equal_weights
-from diverse_mha.evaluation.models import Loaded, open_models
-from diverse_mha.evaluation.outputs import MADE_BY
-from diverse_mha.evaluation.states import forget_training, open_state, write_state
+from diverse_mha.evaluation.opener import open_heads
 
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures import Plot
@@ -46,34 +35,18 @@ RANKINGS = {
 }
 
 
-class Head(NamedTuple):
-    """A head of a model."""
-
-    component: str
-    layer: int  # from 1
-    head: int  # from 1
-
-    def __str__(self) -> str:
-        return f"{self.component} {self.layer}.{self.head}"
+def open_prunable(path: str, data: str, *, cpu: bool) -> Adapter:
+    """Open a model. Raise ``UserError`` unless its heads can be zeroed."""
+    (model,) = open_heads([path], data, cpu=cpu)
+    model.check_prunable()
+    return model
 
 
-def load_prunable(path: str, data: str, *, cpu: bool) -> Loaded:
-    """Load a model. Raise ``UserError`` unless its aggregation is linear."""
-    loaded = open_models(path, data, cpu=cpu, heads=True)
-    for site in sites_of(loaded.model):
-        if not isinstance(site.attention.out_proj, nn.Linear):
-            raise UserError(
-                f"{loaded.path}: aggregates heads by {type(site.attention.out_proj).__name__} in "
-                f"{site.component} layer {site.number}; prune needs linear aggregation everywhere"
-            )
-    return loaded
-
-
-def count_of(model: nn.Module, given: str, count: int | float, *, keep_one: bool) -> int:
+def count_of(sites: list[Site], given: str, count: int | float, *, keep_one: bool) -> int:
     """Return the number of heads to remove.
 
     Args:
-        model: the model.
+        sites: all modules of the model.
         given: option and value of the command line, for messages.
         count: a number of heads (int), or a share of all heads (float).
         keep_one: keep at least one head of every module.
@@ -81,30 +54,13 @@ def count_of(model: nn.Module, given: str, count: int | float, *, keep_one: bool
     Raises:
         UserError: ``count`` is more than the number of removable heads.
     """
-    total = len(heads_in(model))
-    most = total - (len(sites_of(model)) if keep_one else 0)
+    total = len(heads_in(sites))
+    most = total - (len(sites) if keep_one else 0)
     count = round(count * total) if isinstance(count, float) else count
     if count > most:
         beside = " with --keep-one" if keep_one else ""
         raise UserError(f"{given}: {count} of {total} heads; at most {most} can be pruned{beside}")
     return count
-
-
-def heads_in(model: nn.Module) -> list[Head]:
-    """Return the heads of a model, without those that ``prune --remove`` has removed."""
-    return [
-        Head(site.component, site.number, head)
-        for site in sites_of(model)
-        for head in site.attention.kept_heads
-    ]
-
-
-@torch.no_grad()
-def remove_head(model: nn.Module, head: Head) -> None:
-    """Zero a head's columns of the output projection."""
-    (site,) = (site for site in sites_of(model) if site[:2] == head[:2])
-    weight, kept = site.attention.out_proj.weight, site.attention.kept_heads
-    weight.view(len(weight), len(kept), -1)[:, kept.index(head.head)] = 0
 
 
 @dataclass(frozen=True)
@@ -119,11 +75,11 @@ class Ranking:
     keep_one: bool = False  # keep one head or more in every module
 
 
-def removals(loaded: Loaded, count: int, ranking: Ranking, label: str = "") -> Iterator[Head]:
+def removals(model: Adapter, count: int, ranking: Ranking, label: str = "") -> Iterator[Head]:
     """Zero heads of a model one by one, in the order of the ranking.
 
     Args:
-        loaded: the model, modified in place.
+        model: the model, modified in place.
         count: number of heads to remove.
         ranking: how heads are ranked.
         label: name of the model in the progress bar.
@@ -131,38 +87,37 @@ def removals(loaded: Loaded, count: int, ranking: Ranking, label: str = "") -> I
     Yields:
         Each removed head.
     """
-    remaining = heads_in(loaded.model)
+    remaining = heads_in(model.sites)
     for step in range(ranking.steps):
         portion = count * (step + 1) // ranking.steps - count * step // ranking.steps
         if not portion:
             continue
-        values, pairs = _rank(loaded, remaining, ranking, label)
+        values, pairs = _rank(model, remaining, ranking, label)
         for _ in range(portion):
             head = _next(remaining, values, pairs, ranking.keep_one)
             remaining.remove(head)
-            remove_head(loaded.model, head)
+            model.zero(head)
             yield head
 
 
 def _rank(
-    loaded: Loaded, remaining: list[Head], ranking: Ranking, label: str
+    model: Adapter, remaining: list[Head], ranking: Ranking, label: str
 ) -> tuple[dict[Head, float], dict[tuple[Head, Head], float]]:
     """Return the values by which heads are ranked and, for similarity, the CKA of head pairs."""
     if ranking.by == "random":
         draw = random.Random(ranking.seed).random
-        return {head: draw() for head in heads_in(loaded.model)}, {}
+        return {head: draw() for head in heads_in(model.sites)}, {}
     measure = GRADIENT if ranking.by == "gradient" else ABLATION
     selection = Selection(measures=(measure,), subset=ranking.subset, max_tokens=ranking.max_tokens)
-    _, modules = measure_importance(loaded, selection, label)
+    _, modules = measure_importance(model, selection, label)
     values = {h: modules[h.component][str(h.layer)][measure].heads[h.head - 1] for h in remaining}
-    return values, _similar(loaded, selection, label) if ranking.by == "similarity" else {}
+    return values, _similar(model, selection, label) if ranking.by == "similarity" else {}
 
 
-def _similar(loaded: Loaded, selection: Selection, label: str) -> dict[tuple[Head, Head], float]:
-    meter = HeadsMeter(selection._replace(measures=("cka",)), head_numbers(loaded.model))
-    batches = loaded.batches(selection.subset, selection.max_tokens, label=label)
-    for sample in batches:
-        meter.update(loaded.states(sample, ("outputs",)))
+def _similar(model: Adapter, selection: Selection, label: str) -> dict[tuple[Head, Head], float]:
+    meter = HeadsMeter(model.sites, ("cka",), selection.threshold)
+    for batch in model.batches(selection.subset, selection.max_tokens, label=label):
+        meter.update(model.states(batch, ("outputs",)))
     return {
         (Head(component, int(number), i + 1), Head(component, int(number), j + 1)): value
         for component, entry in meter.result().components.items()
@@ -186,42 +141,16 @@ def _next(
 
 
 @torch.no_grad()
-def token_loss(loaded: Loaded, subset: str, max_tokens: int, label: str) -> float:
+def token_loss(model: Adapter, subset: str, max_tokens: int, label: str) -> float:
     """Return the loss over a split in bits per token, or per example of a classifier.
 
     ``label`` names the progress bar.
     """
     total = count = 0.0
-    for sample in loaded.batches(subset, max_tokens, label=label):
-        output = run_model(loaded.model, sample)
-        losses, counts = sentence_losses(loaded.model, sample, output)
-        total, count = total + float(losses.sum()), count + float(counts.sum())
+    for batch in model.batches(subset, max_tokens, label=label):
+        found = model.losses(batch)
+        total, count = total + float(found.losses.sum()), count + float(found.counts.sum())
     return total / count / math.log(2)
-
-
-def pruned_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
-    """Return the pruned checkpoint, without optimizer state.
-
-    Args:
-        path: the original checkpoint.
-        loaded: the model of this checkpoint, already pruned.
-        heads: the pruned heads, to record in the checkpoint.
-    """
-    state = open_state(path, finite=True)
-    names = {module: name for name, module in loaded.model.named_modules()}
-    for site in sites_of(loaded.model):
-        pruned = site.attention.out_proj.weight.cpu()
-        state["model"][f"{names[site.attention.out_proj]}.weight"][pruned == 0] = 0
-    return record_pruned(state, heads)
-
-
-def record_pruned(state: dict, heads: list[Head]) -> dict:
-    """Remove the training state from a pruned checkpoint, and record all pruned heads in it."""
-    forget_training(state)
-    before = state["extra_state"].get("pruned_heads", [])
-    now = [text for text in map(str, heads) if text not in before]
-    state["extra_state"] |= {MADE_BY: "prune", "pruned_heads": [*before, *now]}
-    return state
 
 
 UNITS = {"nll": ("loss, bits per {unit}", 3), "bleu": ("sacreBLEU", 2)}  # label, decimals
@@ -291,35 +220,21 @@ def draw_curve(curve: Curve, ranking: Ranking, checkpoints: list[str], folder: P
 
 def _scores(curve: Curve, ranking: Ranking, path: str, name: str) -> tuple[list[float], str]:
     """Return a checkpoint's score at each share, and the scores' name and unit."""
-    loaded = load_prunable(path, curve.data, cpu=curve.cpu)
+    model = open_prunable(path, curve.data, cpu=curve.cpu)
     counts = [
-        count_of(loaded.model, f"--curve {share:g}", share, keep_one=ranking.keep_one)
+        count_of(model.sites, f"--curve {share:g}", share, keep_one=ranking.keep_one)
         for share in curve.shares
     ]
-    removal = removals(loaded, counts[-1], ranking, name)
+    removal = removals(model, counts[-1], ranking, name)
     pruned, scores = [], []
     for count in counts:
         pruned += [next(removal) for _ in range(count - len(pruned))]
         if curve.score == "nll":
             label = f"{name} {curve.score_subset}, {count} heads pruned"
-            scores.append(token_loss(loaded, curve.score_subset, ranking.max_tokens, label))
+            scores.append(token_loss(model, curve.score_subset, ranking.max_tokens, label))
         else:
-            scores.append(_bleu(curve, pruned_state(path, loaded, pruned)))
-    return scores, UNITS[curve.score][0].format(unit=unit_of(loaded.model))
-
-
-def _bleu(curve: Curve, state: dict) -> float:
-    """Return sacreBLEU of a checkpoint by ``diverse-mha evaluate``."""
-    from diverse_mha.evaluation import evaluate
-
-    with tempfile.TemporaryDirectory(prefix="prune-") as folder:
-        checkpoint, result = Path(folder, "pruned.pt"), Path(folder, "scores.json")
-        write_state(state, checkpoint)
-        words = [str(checkpoint), curve.data, "--subset", curve.score_subset]
-        words += ["--output", str(result), *(["--cpu"] if curve.cpu else [])]
-        with contextlib.redirect_stdout(io.StringIO()):
-            evaluate.main(words)
-        return json.loads(result.read_text(encoding="utf-8"))["sacrebleu"]
+            scores.append(model.bleu(pruned, curve.score_subset, cpu=curve.cpu))
+    return scores, UNITS[curve.score][0].format(unit=model.unit)
 
 
 def table(curves: Curves, curve: Curve, ranking: Ranking, unit: str) -> Layout:

@@ -3,7 +3,7 @@
 ``to_json`` gives the content of ``scores.json``.
 """
 
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
 Pairs = list[list[float | None]]  # (H, H); None for pruned heads that the model lacks
@@ -86,40 +86,6 @@ Measure = Cka | Svcca | Divergence | Sharpness | Ablation | Gradient
 #: Name -> measure of a module; None if there are too few positions. In lists of heads, head n has
 #: the index n - 1, and the values of pruned heads are None.
 Layer = dict[str, Measure | None]
-
-
-class HeadNumbers(NamedTuple):
-    """The heads of a module that are left after pruning."""
-
-    kept: tuple[int, ...]  # numbers of the heads that are left, from 1
-    total: int  # number of heads before pruning
-
-    @property
-    def pruned(self) -> list[int]:
-        """Numbers of the pruned heads."""
-        return [n for n in range(1, self.total + 1) if n not in self.kept]
-
-    def spread(self, values: list, missing: Any = None) -> list:
-        """Return the values of the heads that are left, with ``missing`` at pruned heads."""
-        by_head = dict(zip(self.kept, values, strict=True))
-        return [by_head.get(n, missing) for n in range(1, self.total + 1)]
-
-    def number(self, measure: Measure | None) -> Measure | None:
-        """Insert None at pruned heads in all lists and matrices of a measure."""
-        if measure is None or not self.pruned:
-            return measure
-        changed = {}
-        for f in fields(measure):
-            value = getattr(measure, f.name)
-            if isinstance(value, dict):  # pair, such as "1-2" -> value
-                pairs = ((*map(int, pair.split("-")), x) for pair, x in value.items())
-                value = {f"{self.kept[i - 1]}-{self.kept[j - 1]}": x for i, j, x in pairs}
-            elif isinstance(value, list) and isinstance(value[0], list):
-                value = self.spread(list(map(self.spread, value)), [None] * self.total)
-            elif isinstance(value, list):
-                value = self.spread(value)
-            changed[f.name] = value
-        return replace(measure, **changed)
 
 
 @dataclass

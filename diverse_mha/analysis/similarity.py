@@ -1,14 +1,11 @@
 """Head similarity over a split: CKA, SVCCA, JSD, entropy and disagreement of attention modules.
 
-``Selection`` names components, layers and measures. The meters accumulate sums over batches, and
-return the measures of heads and of pairs of heads. The disagreement scores exp(D) are those of Li
-et al. 2018, Tables 4 and 5.
+The meters accumulate sums over batches, and return the measures of heads and of pairs of heads. The
+disagreement scores exp(D) are those of Li et al. 2018, Tables 4 and 5.
 """
 
 import math
-from collections.abc import Container, Mapping
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +15,6 @@ from diverse_mha.analysis.results import (
     Cka,
     Component,
     Divergence,
-    HeadNumbers,
     Heads,
     Layer,
     Score,
@@ -26,8 +22,7 @@ from diverse_mha.analysis.results import (
     Svcca,
 )
 from diverse_mha.attention import HeadStates
-from diverse_mha.attention.core import COMPONENTS
-from diverse_mha.common.errors import UserError
+from diverse_mha.attention.sites import Site
 from diverse_mha.measures.attention_weights import divergence_sums, entropy_sums
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
@@ -96,19 +91,6 @@ def _score(d: np.ndarray, off_diagonal: Score | None = None) -> Score:
 def _real(padding_mask: Tensor | None, x: Tensor) -> int:
     """Return the number of positions of states (B, H, L, D) that are not padding."""
     return x.size(0) * x.size(2) if padding_mask is None else int((~padding_mask).sum())
-
-
-# Measure -> head states that it needs.
-MEASURES = {
-    "cka": ("outputs",),
-    "svcca": ("outputs",),
-    "jsd": ("weights",),
-    "entropy": ("weights",),
-    "disagreement": ("values", "weights", "outputs"),
-    "importance": (),  # measured in importance.py
-    "importance-gradient": (),
-}
-DEFAULT_MEASURES = ("cka", "svcca", "jsd", "entropy", "disagreement")
 
 
 def real_rows(states: HeadStates) -> Tensor:
@@ -252,78 +234,27 @@ KEYS = {
 }
 
 
-class Selection(NamedTuple):
-    """Components, layers, measures and split of an analysis."""
-
-    components: tuple[str, ...] | None = None  # None: all
-    layers: str | tuple[int, ...] = "all"  # "all", "last", or numbers from 1
-    measures: tuple[str, ...] = DEFAULT_MEASURES
-    threshold: float = THRESHOLD
-    subset: str = "valid"  # name of the split
-    max_tokens: int = 4000  # tokens in a batch
-    sentences: int = 0  # number of sentences whose attention the report shows
-    importance_of: str = "zero"  # what replaces an ablated head's output: "zero" or "mean"
-
-    @property
-    def states(self) -> tuple[str, ...]:
-        """Names of the head states that the model must return."""
-        wanted = {state for measure in self.measures for state in MEASURES[measure]}
-        return tuple(sorted(wanted | {"outputs"}))
-
-    def components_of(self, available: Container[str]) -> list[str]:
-        """Return the components that are selected and available, in the order of the tables."""
-        wanted = self.components or COMPONENTS
-        return [c for c in COMPONENTS if c in wanted and c in available]
-
-    def layers_of(self, depth: int) -> list[int]:
-        """Return the selected layers, from 1, of a component with ``depth`` layers."""
-        if self.layers == "all":
-            return list(range(1, depth + 1))
-        return [depth] if self.layers == "last" else list(self.layers)
-
-
-def check_selection(selection: Selection, depths: dict[str, int], name: str) -> None:
-    """Raise an error for components or layers that the model lacks."""
-    for component in selection.components or ():
-        if component not in depths:
-            raise UserError(
-                f"--components {component}: {name} has no such component; it has "
-                f"{', '.join(c for c in COMPONENTS if c in depths)}"
-            )
-    for component in selection.components_of(depths):
-        for number in selection.layers_of(depths[component]):
-            if number > depths[component]:
-                raise UserError(
-                    f"--layers {number}: the {component} of {name} has {depths[component]} layers; "
-                    f"give numbers up to {depths[component]}"
-                )
-
-
 class HeadsMeter:
-    """Accumulates the measures of a model's selected modules over batches.
+    """Accumulates the measures of attention modules over batches.
 
     Args:
-        selection: components, layers and measures.
-        numbers: (component, layer) -> heads of the module; None: no head is pruned.
+        sites: the modules.
+        measures: keys of ``MEASURES``.
+        threshold: share of the variance that SVCCA keeps.
     """
 
-    def __init__(
-        self,
-        selection: Selection,
-        numbers: Mapping[tuple[str, int], HeadNumbers] | None = None,
-    ):
-        self.selection, self._numbers = selection, numbers or {}
+    def __init__(self, sites: list[Site], measures: tuple[str, ...], threshold: float = THRESHOLD):
+        self._sites, self._measures = sites, measures
         self.modules: dict[str, dict[int, ModuleMeter]] = {}
+        for site in sites:
+            meters = self.modules.setdefault(site.component, {})
+            meters[site.number] = ModuleMeter(measures, threshold)
 
     def update(self, head_states: dict[str, list[HeadStates]]) -> None:
         """Add the head states of a batch."""
-        measures, threshold = self.selection.measures, self.selection.threshold
-        for component in self.selection.components_of(head_states):
-            layers = head_states[component]
-            meters = self.modules.setdefault(component, {})
-            for number in self.selection.layers_of(len(layers)):
-                meter = meters.setdefault(number, ModuleMeter(measures, threshold))
-                meter.update(layers[number - 1])
+        for site in self._sites:
+            states = head_states[site.component][site.number - 1]
+            self.modules[site.component][site.number].update(states)
 
     def means(self) -> dict[tuple[str, int], Tensor]:
         """Return (component, layer) -> mean output of every head, (H, D) float64."""
@@ -335,18 +266,17 @@ class HeadsMeter:
 
     def result(self) -> Heads:
         """Return the measures of all modules."""
-        components = {}
-        for component, meters in self.modules.items():
-            first, layers, pruned = next(iter(meters.values())), {}, {}
-            for number, meter in meters.items():
-                every = tuple(range(1, meter.num_heads + 1))
-                heads = self._numbers.get((component, number), HeadNumbers(every, len(every)))
-                layers[str(number)] = {k: heads.number(v) for k, v in meter.result().items()}
-                pruned |= {str(number): heads.pruned} if heads.pruned else {}
-            entry = Component(heads.total, first.positions, layers, pruned or None)
-            components[component] = entry
+        components: dict[str, Component] = {}
+        for site in self._sites:
+            meter, heads = self.modules[site.component][site.number], site.numbers
+            empty = Component(heads.total, meter.positions, {})
+            entry = components.setdefault(site.component, empty)
+            layer = {name: heads.number(value) for name, value in meter.result().items()}
+            entry.layers[str(site.number)] = layer
+            if heads.pruned:
+                entry.pruned = (entry.pruned or {}) | {str(site.number): heads.pruned}
         result = Heads(components, summarise(components))
-        if "disagreement" in self.selection.measures:
+        if "disagreement" in self._measures:
             result.disagreement = {
                 component: disagreement_result(np.stack([m.disagreement() for m in own.values()]))
                 for component, own in self.modules.items()

@@ -1,7 +1,6 @@
 """Data for the report's view of single heads: attention weights of sentences, maps of heads."""
 
 import base64
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,9 +8,12 @@ from torch import Tensor
 
 from diverse_mha.analysis.importance import ABLATION, GRADIENT
 from diverse_mha.analysis.labels import COMPONENT_TITLES
-from diverse_mha.analysis.results import Component, HeadNumbers, Model
-from diverse_mha.analysis.similarity import Selection, mean
+from diverse_mha.analysis.protocol import Adapter
+from diverse_mha.analysis.results import Component, Model
+from diverse_mha.analysis.similarity import mean
+from diverse_mha.analysis.sites import components_of
 from diverse_mha.attention import HeadStates
+from diverse_mha.attention.sites import Site
 
 TOKENS = 64  # tokens shown on each side; a block of a language model may have thousands
 #: Measure -> attribute, title, meaning of a strong colour. For a measure of pairs, the value of a
@@ -27,71 +29,48 @@ MAPS = {
 
 
 def take_sentence(
-    task: Any,
-    sample: dict,
-    index: int,
-    states: dict[str, list[HeadStates]],
-    selection: Selection,
-    numbers: Mapping[tuple[str, int], HeadNumbers] | None = None,
+    model: Adapter, batch: Any, index: int, states: dict[str, list[HeadStates]], sites: list[Site]
 ) -> dict:
-    """Return the attention weights of one sentence of fairseq's batch, without padding.
+    """Return the attention weights of one sentence of a batch, without padding.
 
     Args:
-        task: fairseq's task, with the dictionaries.
-        sample: the batch.
-        index: row of the sentence in the batch.
+        model: the model.
+        batch: the model's batch.
+        index: place of the sentence in the batch.
         states: head states of the batch, with ``weights``.
-        selection: components and layers.
-        numbers: (component, layer) -> heads of the module, if some are pruned. Pruned heads get
-            weights of 0.
+        sites: the modules to show. Pruned heads get weights of 0.
 
     Returns:
         ``{"number", "components": {component: {"queries", "keys", "weights"}}}``: the sentence's
-        number as in fairseq-generate, the first ``TOKENS`` tokens of queries and keys, and the
-        weights w (layers, heads, queries, keys) as round(255 w) in base64.
+        number as in the data, the first ``TOKENS`` tokens of queries and keys, and the weights w
+        (layers, heads, queries, keys) as round(255 w) in base64.
     """
     components = {}
-    for component in selection.components_of(states):
+    row = index * model.rows  # an example with a pair of sentences has two rows; show the first
+    for component in components_of(sites):
         layers = states[component]
-        # An example with a pair of sentences has two rows; the first is shown.
-        batch_row = index * (len(layers[0].weights) // len(sample["id"]))
-        queries, keys = _tokens(task, sample, component, batch_row)
-        real_t = _real(layers[0].query_padding_mask, batch_row, len(queries))
-        real_s = _real(layers[0].key_padding_mask, batch_row, len(keys))
+        queries, keys = model.tokens(batch, component, row)
+        real_t = _real(layers[0].query_padding_mask, row, len(queries))
+        real_s = _real(layers[0].key_padding_mask, row, len(keys))
         weights = b""
-        for number in selection.layers_of(len(layers)):
-            own = layers[number - 1].weights[batch_row].float().cpu()[:, real_t][:, :, real_s]
-            if numbers is not None:
-                missing = torch.zeros_like(own[0])
-                own = torch.stack(numbers[component, number].spread(list(own), missing))
+        for site in sites:
+            if site.component != component:
+                continue
+            own = layers[site.number - 1].weights[row].float().cpu()[:, real_t][:, :, real_s]
+            own = torch.stack(site.numbers.spread(list(own), torch.zeros_like(own[0])))
             weights += (own * 255).round().byte().numpy().tobytes()
         components[component] = {
             "queries": [queries[t] for t in real_t],
             "keys": [keys[s] for s in real_s],
             "weights": base64.b64encode(weights).decode("ascii"),
         }
-    return {"number": int(sample["id"][index]), "components": components}
+    return {"number": model.numbers(batch)[index], "components": components}
 
 
 def _real(padding: Tensor | None, row: int, length: int) -> list[int]:
     """Return the first ``TOKENS`` positions that are not padding."""
     real = range(length) if padding is None else (~padding[row]).nonzero().flatten().tolist()
     return list(real)[:TOKENS]
-
-
-def _tokens(task: Any, sample: dict, component: str, row: int) -> tuple[list[str], list[str]]:
-    """Return the tokens of the queries and of the keys, padding included.
-
-    Positions of the decoder are labelled with their input token. Queries of the encoder-decoder
-    attention are labelled with the token that they predict, as in an alignment.
-    """
-    net_input = sample["net_input"]
-    source = [task.source_dictionary[int(n)] for n in net_input["src_tokens"][row]]
-    if component == "encoder" or "prev_output_tokens" not in net_input:
-        return source, source
-    read = sample["target"] if component == "cross" else net_input["prev_output_tokens"]
-    target = [task.target_dictionary[int(n)] for n in read[row]]
-    return target, source if component == "cross" else target
 
 
 def view_data(analyses: list[tuple[Model, list[dict]]]) -> dict:

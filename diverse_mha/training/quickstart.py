@@ -6,19 +6,20 @@ from pathlib import Path
 from statistics import fmean
 
 from diverse_mha.analysis.analyze import analyze
-from diverse_mha.analysis.similarity import Selection
+from diverse_mha.analysis.sites import Selection
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import OneLineParser, run_cli
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.tables import Layout, to_text
-from diverse_mha.evaluation.models import open_models
+from diverse_mha.evaluation.opener import open_heads
 
 
 def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
     """Return each component's linear CKA of head outputs, averaged over head pairs and layers."""
     selection = Selection(measures=("cka",), subset=subset)
-    components = analyze(open_models(checkpoint, data, heads=True), selection).result.components
+    (model,) = open_heads([checkpoint], data)
+    components = analyze(model, selection).result.components
     return {
         name: fmean(layer["cka"].mean for layer in component.layers.values())
         for name, component in components.items()

@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from diverse_mha.analysis import analyze
-from diverse_mha.analysis.similarity import Selection
+from diverse_mha.analysis.sites import Selection
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.models import open_models
+from diverse_mha.evaluation.opener import open_heads
 from diverse_mha.training.quickstart import heads_alike
 
 pytestmark = pytest.mark.integration
@@ -159,8 +160,8 @@ def test_sentences_too_long_for_one_model_are_skipped_for_all(save, checkpoint, 
     alone = scores(short, data)["models"][0]
     assert [one["sentences"] for one in both] == [alone["sentences"]] * 2
     assert 0 < alone["sentences"] < scores(checkpoint, data)["models"][0]["sentences"]
-    loaded = open_models(short, data, cpu=True, heads=True)
-    shown = analyze.analyze(loaded, Selection(measures=("cka",), sentences=3)).sentences
+    (model,) = open_heads([short], data, cpu=True)
+    shown = analyze.analyze(model, Selection(measures=("cka",), sentences=3)).sentences
     fitting = [n for n, size in enumerate(sizes) if size <= int(some)]
     assert [one["number"] for one in shown] == fitting[:3]
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,13 +13,10 @@ import torch
 from diverse_mha.analysis import attention_entropy, cka, jensen_shannon, svcca
 from diverse_mha.analysis.against import AgainstMeter
 from diverse_mha.analysis.results import to_json
-from diverse_mha.analysis.similarity import (
-    HeadsMeter,
-    Selection,
-    check_selection,
-    real_rows,
-)
+from diverse_mha.analysis.similarity import HeadsMeter, real_rows
+from diverse_mha.analysis.sites import Selection
 from diverse_mha.attention import HeadStates
+from diverse_mha.attention.sites import HeadNumbers
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import parse_layers
 from tests.reference import cosine
@@ -58,8 +56,19 @@ def widened(states, columns):
     return {component: [widen(s) for s in layers] for component, layers in states.items()}
 
 
+def sites_in(states):
+    """Return a site for each layer of head states."""
+    return [
+        SimpleNamespace(component=component, number=number, numbers=HeadNumbers.unpruned(heads))
+        for component, layers in states.items()
+        for number, s in enumerate(layers, 1)
+        for heads in [s.outputs.size(1)]
+    ]
+
+
 def measure(parts, selection=ALL):
-    meter = HeadsMeter(selection)
+    sites = selection.resolve(sites_in(parts[0]))
+    meter = HeadsMeter(sites, selection.measures, selection.threshold)
     for states in parts:
         meter.update(states)
     return to_json(meter.result())
@@ -137,7 +146,7 @@ def test_pairwise_measures_equal_the_tensor_functions(states):
 
 
 def test_mean_output_is_averaged_over_real_positions(states):
-    meter = HeadsMeter(ALL)
+    meter = HeadsMeter(sites_in(states), ALL.measures)
     meter.update(states)
     for (component, number), means in meter.means().items():
         expected = real_rows(states[component][number - 1]).mean(dim=0)
@@ -170,12 +179,15 @@ def test_svcca_is_none_with_too_few_positions(model):
 
 
 def test_unknown_components_and_layers_are_refused():
-    depths = {"decoder": 2}
+    decoder, encoder = (
+        [SimpleNamespace(component=name, number=n) for n in range(1, depth + 1)]
+        for name, depth in (("decoder", 2), ("encoder", 6))
+    )
     with pytest.raises(UserError, match="--components encoder: x.pt has no .* it has decoder"):
-        check_selection(Selection(("encoder",)), depths, "x.pt")
-    check_selection(Selection(layers=(1, 2)), depths, "x.pt")
+        Selection(("encoder",)).resolve(decoder, "x.pt")
+    assert Selection(layers=(2, 1)).resolve(decoder, "x.pt") == decoder[::-1]
     with pytest.raises(UserError, match="--layers 3: the decoder of x.pt has 2 layers"):
-        check_selection(Selection(layers=(3,)), {"encoder": 6, **depths}, "x.pt")
+        Selection(layers=(3,)).resolve(encoder + decoder, "x.pt")
     layers = partial(parse_layers, "--layers", words=("all", "last"))
     for bad in ("0", "1,,2", "first", "-1", ""):
         with pytest.raises(UserError, match="there is no layer .*; give numbers from 1 separated"):
@@ -194,7 +206,7 @@ def test_similarity_is_none_with_one_or_two_positions(positions):
         for layer in component["layers"].values()
     )
     assert set(result["summary"]["cka"].values()) == {None}
-    meter = AgainstMeter(ALL)
+    meter = AgainstMeter(sites_in(states), ALL.threshold)
     meter.update(states, states)
     for found in to_json(meter.result()).values():
         assert found["cka"] is found["svcca"] is found["svcca_each"] is None
@@ -204,11 +216,12 @@ def test_similarity_is_none_with_one_or_two_positions(positions):
 def test_option_against_compares_last_layers_at_the_same_positions():
     single = build_ours(seed=2, encoder_attention_heads=1, decoder_attention_heads=1).eval()
     model, lengths = build_ours().eval(), [20, 17, 25, 13]
-    meter = AgainstMeter(Selection(threshold=0.9))
+    meter = None
     rows = {}
     for seed in (1, 2):
         batch = toy_batch(lengths, lengths[::-1], seed=seed)
         states, other = (states_of(one, batch) for one in (model, single))
+        meter = meter or AgainstMeter(sites_in(states), threshold=0.9)
         meter.update(states, other)
         for component in states:
             pair = real_rows(states[component][-1]), real_rows(other[component][-1])

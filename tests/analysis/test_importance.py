@@ -1,24 +1,27 @@
 """Importance of heads by ablation and by the gradient of a gate."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis.ablation import (
+from diverse_mha.analysis.importance import ABLATION, GRADIENT, ImportanceMeter
+from diverse_mha.analysis.results import Component, Importance, Model
+from diverse_mha.analysis.similarity import summarise
+from diverse_mha.analysis.tables import legend, model_tables
+from diverse_mha.analysis.view import view_data
+from diverse_mha.evaluation.ablation import (
     ActivationCache,
     gated,
     run_model,
     sentence_losses,
     sites_of,
 )
-from diverse_mha.analysis.importance import ABLATION, GRADIENT, ImportanceMeter
-from diverse_mha.analysis.results import Component, Importance, Model
-from diverse_mha.analysis.similarity import summarise
-from diverse_mha.analysis.tables import legend, model_tables
-from diverse_mha.analysis.view import view_data
+from diverse_mha.evaluation.adapter import FairseqAdapter
 from diverse_mha.evaluation.comparison.statistics import rate
+from diverse_mha.evaluation.models import Loaded
 from tests import toy, toy_classification
 from tests.models.test_language_model import ADAPTIVE, build
 from tests.properties import families
@@ -52,6 +55,12 @@ def model_and_batch(request):
     return model.double().eval(), batch
 
 
+def meter_of(model, *arguments, sites=None):
+    task = SimpleNamespace(sentences=1 if hasattr(model, "decoder") else 2)
+    adapter = FairseqAdapter(Loaded("x.pt", "ours", [model], task))
+    return ImportanceMeter(adapter, sites or adapter.sites, *arguments)
+
+
 def without(head):
     def change(outputs):
         outputs = outputs.clone()
@@ -82,7 +91,7 @@ def test_activation_cache_equals_a_full_forward_pass(model_and_batch):
 def test_ablation_equals_zeroing_output_projection_columns(name):
     model, batch = MODELS[name]()
     model.double().eval()
-    meter = ImportanceMeter(model, sites_of(model), (ABLATION,))
+    meter = meter_of(model, (ABLATION,))
     assert [*meter.update(batch)] == meter.sites
     found, modules = meter.result()
     before, counts = sentence_losses(model, batch, run_model(model, batch))
@@ -101,7 +110,7 @@ def test_ablation_equals_zeroing_output_projection_columns(name):
 
 def test_gradient_equals_the_finite_difference_of_a_gate(model_and_batch):
     model, batch = model_and_batch
-    meter = ImportanceMeter(model, sites_of(model), (GRADIENT,))
+    meter = meter_of(model, (GRADIENT,))
     list(meter.update(batch))
     (_, modules), step = meter.result(), 1e-5
     for site in meter.sites[::2]:
@@ -122,7 +131,7 @@ def test_gradient_equals_the_finite_difference_of_a_gate(model_and_batch):
 def test_the_unit_of_the_loss_is_named_in_tables_and_maps(name):
     model, batch = MODELS[name]()
     model.double().eval()
-    meter = ImportanceMeter(model, sites_of(model), (ABLATION, GRADIENT))
+    meter = meter_of(model, (ABLATION, GRADIENT))
     list(meter.update(batch))
     importance, modules = meter.result()
     unit, others = ("example", "token") if name == "classifier" else ("token", "example")
@@ -179,7 +188,7 @@ def test_constant_heads_have_no_importance_under_mean_ablation():
     means = torch.zeros(4, WIDTH, dtype=torch.float64)
     means[0] = site.attention.v_proj.bias[:WIDTH] = 3.0
     for constant_outputs in ({("encoder", 1): means}, None):
-        meter = ImportanceMeter(model, [site], (ABLATION,), constant_outputs)
+        meter = meter_of(model, (ABLATION,), constant_outputs, sites=[site])
         list(meter.update(batch))
         first = meter.result()[1]["encoder"]["1"][ABLATION].heads[0]
         assert (abs(first) < 1e-12) == (constant_outputs is not None)

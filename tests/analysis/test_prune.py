@@ -10,10 +10,11 @@ import torch
 from fairseq.data import Dictionary, indexed_dataset
 
 from diverse_mha.analysis import pruning
-from diverse_mha.analysis.ablation import gated, run_model, sentence_losses, sites_of
-from diverse_mha.analysis.pruning import Head, _next
+from diverse_mha.analysis.pruning import _next
+from diverse_mha.attention.sites import Head
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.ablation import gated, run_model, sentence_losses, sites_of
 from diverse_mha.evaluation.models import open_models
 
 

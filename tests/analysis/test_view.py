@@ -1,15 +1,19 @@
 """Data of the report's view of single heads."""
 
 import base64
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from diverse_mha.analysis.results import Cka, Component, Model
-from diverse_mha.analysis.similarity import Selection
+from diverse_mha.analysis.sites import Selection
 from diverse_mha.analysis.view import TOKENS, take_sentence, view_data
 from diverse_mha.attention import HeadStates
+from diverse_mha.attention.sites import HeadNumbers
+from diverse_mha.evaluation.adapter import FairseqAdapter
+from diverse_mha.evaluation.models import Loaded
 from tests.toy import build_ours, toy_batch, toy_task
 
 
@@ -18,12 +22,22 @@ def stored(kept, layers, heads):
     return np.frombuffer(base64.b64decode(kept["weights"]), np.uint8).reshape(shape) / 255
 
 
+def adapter(model, task):
+    return FairseqAdapter(Loaded("x.pt", "ours", [model], task))
+
+
+def sites(layers, heads):
+    numbers = HeadNumbers.unpruned(heads)
+    return [SimpleNamespace(component="encoder", number=n + 1, numbers=numbers)
+            for n in range(layers)]  # fmt: skip
+
+
 def test_view_has_tokens_and_weights_of_a_sentence_without_padding():
     batch = toy_batch() | {"id": torch.tensor([7, 3, 5])}
     with torch.no_grad():
-        model = build_ours().eval()
-        states = model(**batch["net_input"], return_head_states=("weights",))[1]["head_states"]
-    taken = take_sentence(toy_task(), batch, 1, states, Selection(layers=(2,)))
+        model = adapter(build_ours().eval(), toy_task())
+        states = model.states(batch, ("weights",))
+    taken = take_sentence(model, batch, 1, states, Selection(layers=(2,)).resolve(model.sites))
     words = toy_task().source_dictionary
     source = [words[int(n)] for n in batch["net_input"]["src_tokens"][1] if n != 1]
     target = [words[int(n)] for n in batch["target"][1] if n != 1]
@@ -48,13 +62,16 @@ def test_first_sentence_of_a_pair_and_first_tokens_are_shown():
     sample = {"id": torch.tensor([0, 1]), "net_input": {"src_tokens": source}}
     weights = torch.arange(4.0).view(4, 1, 1, 1).expand(4, 2, 3, 3) / 4
     states = {"encoder": [HeadStates(weights=weights)]}
-    found = take_sentence(toy_task(), sample, 1, states, Selection())["components"]["encoder"]
+    task = SimpleNamespace(source_dictionary=toy_task().source_dictionary, sentences=2)
+    model = adapter(build_ours(), task)
+    found = take_sentence(model, sample, 1, states, sites(1, 2))["components"]["encoder"]
     words = toy_task().source_dictionary
     assert found["queries"] == [words[n] for n in (8, 9, 2)]
     np.testing.assert_allclose(stored(found, 1, 2), 0.5, atol=0.5 / 255)
     sample["net_input"]["src_tokens"] = torch.full((2, 70), 4)
     states = {"encoder": [HeadStates(weights=torch.rand(2, 3, 70, 70))] * 2}
-    found = take_sentence(toy_task(), sample, 1, states, Selection())["components"]["encoder"]
+    task.sentences = 1
+    found = take_sentence(model, sample, 1, states, sites(2, 3))["components"]["encoder"]
     assert len(found["queries"]) == len(found["keys"]) == TOKENS
     expected = states["encoder"][0].weights[1, :, :TOKENS, :TOKENS].numpy()
     for layer in stored(found, 2, 3):

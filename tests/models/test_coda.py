@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from diverse_mha.analysis.ablation import sites_of
 from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.ablation import sites_of
 from diverse_mha.methods.coda import NetworkCascade, NoCascade, ResidualCascade
 from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from diverse_mha.analysis.ablation import sites_of
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.ablation import sites_of
 from tests.models.test_language_model import TOKENS
 from tests.models.test_language_model import build as build_lm
 from tests.toy import build_ours, check_beam_scores, log_probs, step_by_step, toy_batch

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from diverse_mha.analysis.pruning import Head, remove_head
-from diverse_mha.analysis.removal import smaller
+from diverse_mha.attention.sites import Head
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.models import Loaded
+from diverse_mha.evaluation.pruned import smaller, zero_head
 from diverse_mha.models.pruned_heads import keep_heads, pruned_text, read_pruned, spread_heads
 from tests.criterions import test_terms as terms
 from tests.models import test_language_model as lm
@@ -49,7 +49,7 @@ def pair(build=build_ours, gone=GONE, option=OPTION, **options):
     state = smaller(Loaded("x.pt", "ours", [whole], None), heads, {})
     small.load_state_dict(state)
     for head in heads:
-        remove_head(whole, head)
+        zero_head(whole, head)
         side = whole.encoder if head.component == "encoder" else whole.decoder
         layer = side.layers[head.layer - 1]
         attention = layer.encoder_attn if head.component == "cross" else layer.self_attn

@@ -4,7 +4,7 @@ import pytest
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
-from diverse_mha.analysis.ablation import sites_of
+from diverse_mha.evaluation.ablation import sites_of
 from diverse_mha.methods.routing import RoutingAggregation
 from tests.toy import build_ours, toy_task
 

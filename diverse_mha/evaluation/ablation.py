@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from diverse_mha.analysis.results import HeadNumbers
+from diverse_mha.attention.sites import HeadNumbers
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
 from diverse_mha.models.parts import ATTENTIONS, SIDES
 
@@ -41,11 +41,6 @@ def sites_of(model: nn.Module) -> list[Site]:
             if attention is not None:
                 sites.append(Site(component, number, layer, attention))
     return sites
-
-
-def head_numbers(model: nn.Module) -> dict[tuple[str, int], HeadNumbers]:
-    """Return (component, layer) -> heads of the attention module."""
-    return {site[:2]: site.numbers for site in sites_of(model)}
 
 
 def run_model(model: nn.Module, sample: dict) -> Tensor:
@@ -133,6 +128,24 @@ class ActivationCache:
             first = other.number == (1 if side == "encoder" else site.number)
             if other.component == "decoder" and site.component != "decoder" and first:
                 yield other.attention
+
+
+class CachedLosses:
+    """The losses of a batch, and its losses with changed heads, by an activation cache.
+
+    Attributes:
+        losses: loss of every sentence in nats, (B,) float64.
+        counts: number of tokens of every sentence, (B,) float64.
+    """
+
+    def __init__(self, model: nn.Module, sample: dict):
+        self._model, self._sample = model, sample
+        self._cache = ActivationCache(model, sample)
+        self.losses, self.counts = sentence_losses(model, sample, self._cache.output)
+
+    def changed(self, site: Site, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the losses with ``change`` applied to a module's head outputs (B, T, H, D)."""
+        return sentence_losses(self._model, self._sample, self._cache.ablate(site, change))[0]
 
 
 def _change(site: Site, change: Callable[[Tensor], Tensor], args: tuple) -> tuple:

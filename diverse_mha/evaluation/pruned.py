@@ -1,15 +1,61 @@
-"""Makes checkpoints without the parameters of pruned heads (``prune --remove``)."""
+"""Checkpoints without some heads, which ``prune`` writes: zeroed, or without their parameters."""
 
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
+from torch import nn
 
-from diverse_mha.analysis.ablation import sites_of
-from diverse_mha.analysis.pruning import Head, record_pruned
+from diverse_mha.attention.sites import Head
 from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.ablation import sites_of
 from diverse_mha.evaluation.models import Loaded, twin_of, twin_options
-from diverse_mha.evaluation.states import grouped, open_state
+from diverse_mha.evaluation.outputs import MADE_BY
+from diverse_mha.evaluation.states import forget_training, grouped, open_state
 from diverse_mha.models.pruned_heads import keep_heads, pruned_text
+
+
+def check_prunable(loaded: Loaded) -> None:
+    """Raise ``UserError`` unless the model's aggregation is linear."""
+    for site in sites_of(loaded.model):
+        if not isinstance(site.attention.out_proj, nn.Linear):
+            raise UserError(
+                f"{loaded.path}: aggregates heads by {type(site.attention.out_proj).__name__} in "
+                f"{site.component} layer {site.number}; prune needs linear aggregation everywhere"
+            )
+
+
+@torch.no_grad()
+def zero_head(model: nn.Module, head: Head) -> None:
+    """Zero a head's columns of the output projection."""
+    (site,) = (site for site in sites_of(model) if site[:2] == head[:2])
+    weight, kept = site.attention.out_proj.weight, site.attention.kept_heads
+    weight.view(len(weight), len(kept), -1)[:, kept.index(head.head)] = 0
+
+
+def zeroed_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
+    """Return the pruned checkpoint, without optimizer state.
+
+    Args:
+        path: the original checkpoint.
+        loaded: the model of this checkpoint, already pruned.
+        heads: the pruned heads, to record in the checkpoint.
+    """
+    state = open_state(path, finite=True)
+    names = {module: name for name, module in loaded.model.named_modules()}
+    for site in sites_of(loaded.model):
+        pruned = site.attention.out_proj.weight.cpu()
+        state["model"][f"{names[site.attention.out_proj]}.weight"][pruned == 0] = 0
+    return _record_pruned(state, heads)
+
+
+def _record_pruned(state: dict, heads: list[Head]) -> dict:
+    """Remove the training state from a pruned checkpoint, and record all pruned heads in it."""
+    forget_training(state)
+    before = state["extra_state"].get("pruned_heads", [])
+    now = [text for text in map(str, heads) if text not in before]
+    state["extra_state"] |= {MADE_BY: "prune", "pruned_heads": [*before, *now]}
+    return state
 
 
 def check_removable(loaded: Loaded) -> None:
@@ -60,7 +106,7 @@ def removed_state(path: str, loaded: Loaded, heads: list[Head]) -> dict:
         config["model"] = vars(options) | {"_name": twin}
     config["model"]["pruned_heads"] = pruned_option(loaded, heads) or None
     state |= {"args": None, "cfg": config, "model": smaller(loaded, heads, state["model"])}
-    return record_pruned(state, heads)
+    return _record_pruned(state, heads)
 
 
 def smaller(loaded: Loaded, heads: list[Head], saved: dict) -> dict:
