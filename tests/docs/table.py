@@ -21,6 +21,7 @@ PLACEHOLDERS = {
         "--from FOLDER": "--from archives",
     },
     "README.md": {"DATA ...": "data/multi30k/bin"},
+    "docs/coming-from.md": {"DATA ...": "data/multi30k/bin"},
     # The stand-in for the demo corpus has no gold alignments.
     "docs/align.md": {"--gold data/demo/raw/valid.align": "--max-tokens 2000"},
     "docs/classification.md": {
@@ -122,7 +123,7 @@ WORLD = {
 # For each page, the paths that its commands read, and the folder of WORLD that each links to.
 MULTI30K = {"data/multi30k": "data/multi30k"}
 GIVEN = {
-    "README.md": MULTI30K,
+    "README.md": MULTI30K | {"runs/toy": "runs/toy"},
     "docs/design.md": MULTI30K,
     "docs/analysis.md": MULTI30K
     | {"data/bin": "data/multi30k/bin", "data/ptb/bin": "data/multi30k/bin", "runs/h1": "runs/h1"}
@@ -137,6 +138,12 @@ GIVEN = {
         "runs/quickstart/baseline": "runs/toy",
         "runs/quickstart/hsic": "runs/toy",
     },
+    "docs/tutorial.md": {
+        "data/demo": "data/multi30k",
+        "runs/quickstart/baseline": "runs/toy",
+        "runs/quickstart/hsic": "runs/toy",
+    },
+    "docs/coming-from.md": MULTI30K,
     "docs/data.md": MULTI30K | {"runs/multi30k_small/baseline": "runs/toy"},
     "docs/classification.md": {"published": "published"},
     "docs/deploy.md": MULTI30K | {"runs/toy": "runs/toy"},
