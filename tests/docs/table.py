@@ -138,7 +138,8 @@ GIVEN = {
         "runs/quickstart/baseline": "runs/toy",
         "runs/quickstart/hsic": "runs/toy",
     },
-    "docs/tutorial.md": {
+    "docs/tutorial.md": MULTI30K
+    | {
         "data/demo": "data/multi30k",
         "runs/quickstart/baseline": "runs/toy",
         "runs/quickstart/hsic": "runs/toy",
