@@ -32,6 +32,7 @@ def pages() -> list[str]:
     paths = [
         ROOT / "README.md",
         *sorted(ROOT.glob("docs/*.md")),
+        *sorted(ROOT.glob("docs/methods/*.md")),
         *sorted(ROOT.glob("results/*.md")),
         *sorted(ROOT.glob("results/plans/*.md")),
     ]

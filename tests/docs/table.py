@@ -6,6 +6,8 @@ three updates. ``GIVEN`` lists the data and models of other pages that a page re
 
 import re
 
+from diverse_mha.common.files import ROOT
+
 UPDATES = 3
 
 # For each page, placeholders and the words that replace them. "": on all pages.
@@ -125,6 +127,7 @@ MULTI30K = {"data/multi30k": "data/multi30k"}
 GIVEN = {
     "README.md": MULTI30K | {"runs/toy": "runs/toy"},
     "docs/design.md": MULTI30K,
+    **{f"docs/methods/{path.name}": MULTI30K for path in ROOT.glob("docs/methods/*.md")},
     "docs/analysis.md": MULTI30K
     | {"data/bin": "data/multi30k/bin", "data/ptb/bin": "data/multi30k/bin", "runs/h1": "runs/h1"}
     | dict.fromkeys(

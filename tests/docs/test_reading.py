@@ -17,18 +17,23 @@ from tests.docs.reading import (
 LONGEST = 40  # maximum words of a sentence
 #: Largest share of sentences without a finite verb, over all pages. Lower it when it has fallen.
 FRAGMENTS = 0.09
-FOLDERS = (".", "docs", "results", "results/plans")
+FOLDERS = (".", "docs", "docs/methods", "results", "results/plans")
 #: Pages for users. The texts in results/ are an archive.
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     *(f"docs/{p.name}" for p in sorted(ROOT.glob("docs/*.md"))),
+    *(f"docs/methods/{p.name}" for p in sorted(ROOT.glob("docs/methods/*.md"))),
 ]
 ALL = [page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md"))]
 
 
 def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
+
+
+def prose_of(name: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text_of(name), flags=re.M | re.S)
 
 
 def anchors(text: str) -> set[str]:
@@ -128,16 +133,21 @@ def test_every_link_has_a_target(page):
             assert not anchor or anchor in anchors(found.read_text(encoding="utf-8")), target
 
 
+#: Pages that quote intervals of the results.
+QUOTING = [
+    *("README.md", "docs/which-method.md"),
+    *(name for name in PAGES if name.startswith("docs/methods/")),
+]
 INTERVAL = re.compile(r"\[([+-]?\d+\.\d+),\s+([+-]?\d+\.\d+)\]")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/which-method.md"])
+@pytest.mark.parametrize("name", QUOTING)
 def test_a_quoted_interval_appears_in_the_results(name):
     # The results may have more digits. The sign is reversed where the text compares the other way.
     text = text_of("docs/results.md") + text_of("results/details.md")
     found = [(float(low), float(high)) for low, high in INTERVAL.findall(text)]
     known = [*found, *((-high, -low) for low, high in found)]
-    for low, high in INTERVAL.findall(text_of(name)):
+    for low, high in INTERVAL.findall(prose_of(name)):
         near = 0.501 * 10 ** -len(low.partition(".")[2])
         assert any(
             abs(float(low) - one) <= near and abs(float(high) - other) <= near
