@@ -141,8 +141,7 @@ GIVEN = {
         "runs/quickstart/baseline": "runs/toy",
         "runs/quickstart/hsic": "runs/toy",
     },
-    "docs/tutorial.md": MULTI30K
-    | {
+    "docs/tutorial.md": {
         "data/demo": "data/multi30k",
         "runs/quickstart/baseline": "runs/toy",
         "runs/quickstart/hsic": "runs/toy",
