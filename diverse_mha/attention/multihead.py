@@ -11,6 +11,7 @@ from diverse_mha.attention.core import (
     check_state_names,
     lowest_bias,
 )
+from diverse_mha.attention.registries import LogitMap, ProjectionMap
 
 
 class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
@@ -49,10 +50,10 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         dtype=None,
         *,
         aggregation: nn.Module | None = None,
-        logit_map: nn.Module | None = None,
+        logit_map: LogitMap | None = None,
         carry_logits: bool = False,
         drophead: nn.Module | None = None,
-        projections: nn.Module | None = None,
+        projections: ProjectionMap | None = None,
     ):
         check_head_count(embed_dim, num_heads)
         if getattr(projections, "adds_first", False):
@@ -74,8 +75,9 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         for weight in (self.in_proj_weight, *projections):
             if weight is not None:
                 nn.init.xavier_uniform_(weight)
-        projects = isinstance(self.out_proj, nn.Linear)  # an aggregation may have replaced it
-        for bias in (self.in_proj_bias, self.out_proj.bias if projects else None):
+        projection = self.out_proj  # or an aggregation in its place
+        own = projection.bias if isinstance(projection, nn.Linear) else None
+        for bias in (self.in_proj_bias, own):
             if bias is not None:
                 nn.init.zeros_(bias)
         for extra in (self.bias_k, self.bias_v):
@@ -119,9 +121,8 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             )
         if is_causal and attn_mask is None:
             raise ValueError("is_causal=True is only a hint about attn_mask; give attn_mask too")
-        alone = query.dim() == 2
+        alone, batch = query.dim() == 2, 0 if self.batch_first else 1
         if alone:
-            batch = 0 if self.batch_first else 1
             query, key, value = (x.unsqueeze(batch) for x in (query, key, value))
             key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
         attended = self.attend(
@@ -234,7 +235,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         q, k, v = map(F.linear, (query, key, value), weights, biases)
-        if self.bias_k is not None:
+        if self.bias_k is not None and self.bias_v is not None:
             k, v = (
                 torch.cat([x, own.to(x.dtype).expand(x.size(0), 1, -1)], dim=1)
                 for x, own in ((k, self.bias_k), (v, self.bias_v))

@@ -5,25 +5,28 @@ one. Building a hundred entries takes 0.2 s.
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from hydra.core.config_store import ConfigNode, ConfigStore
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+
+_NOT_BUILT = DictConfig({})
 
 
 class LazyNode(ConfigNode):
     """Entry of the store; ``build`` returns the structured config when the entry is read."""
 
     def __init__(self, name: str, group: str | None, build: Callable[[], Any], **more):
-        super().__init__(name, None, group, **{"package": None, "provider": "fairseq"} | more)
-        self.__dict__.pop("node")
+        super().__init__(name, _NOT_BUILT, group, **{"package": None, "provider": "fairseq"} | more)
+        del self.node
         self.build = build
 
-    @cached_property
-    def node(self):
-        """Return the defaults of the dataclass, as fairseq stores them."""
-        return OmegaConf.structured(self.build())
+    def __getattr__(self, name: str) -> Any:
+        """Build ``node``, the defaults of the dataclass, as fairseq stores them."""
+        if name != "node" or "build" not in self.__dict__:
+            raise AttributeError(name)
+        self.node = OmegaConf.structured(self.build())
+        return self.node
 
 
 def store_lazily(

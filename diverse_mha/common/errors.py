@@ -3,12 +3,13 @@
 import argparse
 import errno
 import functools
+import io
 import os
 import re
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from diverse_mha.common import start
 from diverse_mha.common.ranges import at_least
@@ -50,7 +51,7 @@ def run_cli(main: Callable[[], int | None], *, interrupted: str = RESUMES) -> No
     start.start_command()
     if sys.stderr is None:  # closed by the shell
         sys.stderr = open(os.devnull, "w")
-    if hasattr(sys.stdout, "reconfigure"):  # the locale may lack characters of a table
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the locale may lack characters of a table
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = main() or 0
@@ -61,7 +62,8 @@ def run_cli(main: Callable[[], int | None], *, interrupted: str = RESUMES) -> No
         code = 130
     except BrokenPipeError:
         # Otherwise the interpreter's last flush of stdout would raise the error again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     except OSError as error:
         code = _complain(describe_os_error(error))
@@ -124,15 +126,20 @@ class _Help(argparse.HelpFormatter):
         return "\n".join(n if n.startswith(" ") else fill(n, width, indent) for n in lines)
 
 
+def _refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    raise UserError(f"{message}; see {parser.prog} --help")
+
+
 class OneLineParser(argparse.ArgumentParser):
     """Parser that raises :class:`UserError` for invalid arguments."""
 
-    def __init__(self, **options):
-        super().__init__(**{"formatter_class": _Help} | options)
+    def __init__(self, **options: Any):
+        options.setdefault("formatter_class", _Help)
+        super().__init__(**options)
 
     def error(self, message: str) -> NoReturn:
         """Raise the message as a :class:`UserError`."""
-        raise UserError(f"{message}; see {self.prog} --help")
+        _refuse(self, message)
 
     def add_subparsers(self, **options):
         """Add subcommands whose errors point to their own ``--help``."""
@@ -142,8 +149,8 @@ class OneLineParser(argparse.ArgumentParser):
 class _SubcommandParser(OneLineParser):
     """Rejects unknown options, which argparse would pass to the parent parser."""
 
-    def parse_known_args(self, args=None, namespace=None):
-        parsed, unknown = super().parse_known_args(args, namespace)
+    def parse_known_args(self, *args: Any, **options: Any) -> Any:
+        parsed, unknown = super().parse_known_args(*args, **options)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
@@ -158,7 +165,7 @@ def called(command: str) -> str:
 
 def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:
     """Make a fairseq parser report errors like :class:`OneLineParser`, as program ``who``."""
-    parser.prog, parser.error = who, functools.partial(OneLineParser.error, parser)
+    parser.prog, parser.error = who, functools.partial(_refuse, parser)
     return parser
 
 

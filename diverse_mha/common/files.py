@@ -62,6 +62,7 @@ def write_files(files: Mapping[Path, bytes], *, last_tells: bool = False) -> Non
     """
     targets = {path: link_target(path) for path in files}
     parts = {path: at.with_name(f".{at.name}.{os.getpid()}.tmp") for path, at in targets.items()}
+    path = Path()  # the one that an error names
     try:
         for path, part in parts.items():
             part.parent.mkdir(parents=True, exist_ok=True)

@@ -66,8 +66,8 @@ def _handled(numbers: Sequence[int], handler: Callable) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 def import_path() -> dict[str, str]:

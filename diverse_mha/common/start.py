@@ -73,7 +73,7 @@ def _postpone_compiler() -> None:
         def called(*args, **kwargs):
             return (excluded if COMPILER in sys.modules else fn)(*args, **kwargs)
 
-        called._torchdynamo_disable = True  # the compiler leaves it out, too
+        vars(called)["_torchdynamo_disable"] = True  # the compiler leaves it out, too
         return called
 
-    module._disable_dynamo = disable
+    vars(module)["_disable_dynamo"] = disable

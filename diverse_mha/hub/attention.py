@@ -10,7 +10,7 @@ attention module with terms gets a view of its config, which alone names this fu
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 import torch.nn.functional as F
@@ -34,7 +34,7 @@ class Site(NamedTuple):
 
     recorder: Recorder
     component: str
-    eager: Callable | None  # the model's own eager attention function
+    eager: Callable[..., Any]  # the model's own eager attention function
     drophead: nn.Module | None
 
 
@@ -45,6 +45,8 @@ class ConfigView:
     """
 
     _attn_implementation = NAME
+    _config: Any
+    _site: Site
 
     def __init__(self, config: Any, site: Site):
         self.__dict__.update(_config=config, _site=site)
@@ -63,19 +65,24 @@ def _itself(config: Any) -> Any:
     return config
 
 
+def config_of(module: nn.Module) -> Any:
+    """Return an attention module's config; torch's types know no attributes but modules."""
+    return module.config
+
+
 def has_terms(module: nn.Module) -> bool:
     """Return True if an attention module calls :func:`attend`."""
-    return isinstance(module.config, ConfigView)
+    return isinstance(config_of(module), ConfigView)
 
 
 def attach(module: nn.Module, site: Site) -> None:
     """Let an attention module call :func:`attend`."""
-    module.config = ConfigView(module.config, site)
+    object.__setattr__(module, "config", ConfigView(config_of(module), site))
 
 
 def detach(module: nn.Module) -> None:
     """Undo :func:`attach`."""
-    module.config = module.config._config
+    object.__setattr__(module, "config", config_of(module)._config)
 
 
 def implementation(kind: str, config: Any) -> str:
@@ -114,7 +121,8 @@ def attend(
     Returns:
         Outputs (B, T, H, D), and weights (B, H, T, S) if they were computed.
     """
-    site, config = module.config._site, module.config._config
+    view: ConfigView = config_of(module)
+    site, config = view._site, view._config
     if module.training and getattr(module, "_is_replica", False):
         raise UserError(
             "HeadTerms: nn.DataParallel is not supported in training; start one process per GPU "
@@ -123,7 +131,8 @@ def attend(
     base = implementation(type(module).__name__, config)
     # Activation checkpointing calls this function again after the batch was recorded. The second
     # call must compute the same tensors as the first.
-    recorder, wanted = site.recorder, ()
+    recorder = site.recorder
+    wanted: tuple[str, ...] = ()
     if module.training or recorder.batch is not None:
         wanted = recorder.wanted.get(site.component, ())
     if not EXPLICIT.isdisjoint(wanted):
@@ -162,8 +171,8 @@ def _repeated(x: Tensor, query: Tensor) -> Tensor:
 
 
 def _logits(query: Tensor, key: Tensor, scaling: float | None) -> Tensor:
-    scaling = query.size(-1) ** -0.5 if scaling is None else scaling
-    return query @ _repeated(key, query).transpose(2, 3) * scaling
+    factor: float = query.size(-1) ** -0.5 if scaling is None else scaling
+    return query @ _repeated(key, query).transpose(2, 3) * factor
 
 
 def _additive(
@@ -186,6 +195,14 @@ def _additive(
 
 AttentionInterface.register(NAME, attend)
 AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+def no_eager(module: nn.Module, *_, **__) -> NoReturn:
+    """Stand in for the eager attention of a module that has none."""
+    raise UserError(
+        f"{type(module).__name__}: has no eager attention; load the model with "
+        "attn_implementation='sdpa'"
+    )
 
 
 class AttentionModule(NamedTuple):

@@ -33,12 +33,7 @@ class Recorder:
 
 
 class Batch:
-    """Head states of one batch; made by ``HeadTerms.collect``.
-
-    Attributes:
-        sample_size: number of labels (without labels: of sentences), by which the batch's loss is
-            divided.
-    """
+    """Head states of one batch; made by ``HeadTerms.collect``."""
 
     def __init__(
         self,
@@ -57,7 +52,7 @@ class Batch:
         self._differentiable = torch.is_grad_enabled()
         self._training, self._attended = False, False
         self._measured: dict[str, Measured] | None = None
-        self.sample_size: Tensor | int = label_count(inputs, shifted)
+        self._labels, self._sentences = label_count(inputs, shifted), 0
 
     def add(
         self,
@@ -77,8 +72,7 @@ class Batch:
             module: the attention module.
         """
         self._attended, self._training = True, module.training
-        if self.sample_size is None:
-            self.sample_size = size[0]
+        self._sentences = self._sentences or size[0]
         if all(x is None for x in states):
             return
         if self._differentiable and not torch.is_grad_enabled():
@@ -123,6 +117,11 @@ class Batch:
         return padding
 
     @property
+    def sample_size(self) -> Tensor | int:
+        """Number of labels (without labels: of sentences), the divisor of the batch's loss."""
+        return self._sentences if self._labels is None else self._labels
+
+    @property
     def measured(self) -> dict[str, Measured]:
         """Values of the terms by logged name, computed once; empty if the schedule's factor is 0.
 
@@ -164,7 +163,9 @@ def _same_positions(one: HeadStates, other: HeadStates) -> bool:
         first is second or None not in (first, second) and torch.equal(first, second)
         for first, second in ((getattr(one, name), getattr(other, name)) for name in masks)
     ) and all(
-        first is None or (first.shape[2], first.device) == (second.shape[2], second.device)
+        first is None
+        or second is None
+        or (first.shape[2], first.device) == (second.shape[2], second.device)
         for first, second in zip(one[:6], other[:6], strict=True)
     )
 

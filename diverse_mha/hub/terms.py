@@ -20,10 +20,12 @@ from diverse_mha.hub.attention import (
     Site,
     attach,
     attention_modules,
+    config_of,
     detach,
     has_terms,
     head_count,
     implementation,
+    no_eager,
 )
 from diverse_mha.hub.states import Batch, Recorder, as_arguments
 from diverse_mha.hub.trainer import HeadTermsMixin
@@ -77,7 +79,7 @@ class HeadTerms:
             raise UserError(as_arguments(str(error))) from None
         self.components = tuple(heads)
         for one in found:
-            implementation(kind, one.module.config)
+            implementation(kind, config_of(one.module))
             needed = self._terms.wanted_of(self.components).get(one.component, ())
             if one.eager is None and not EXPLICIT.isdisjoint(needed):
                 raise UserError(
@@ -91,7 +93,8 @@ class HeadTerms:
         # Weak, so that terms that are never closed do not keep the model alive.
         self._modules: WeakSet[nn.Module] = WeakSet()
         for one, drophead in zip(found, self._dropheads, strict=True):
-            attach(one.module, Site(self._recorder, one.component, one.eager, drophead))
+            eager = one.eager or no_eager
+            attach(one.module, Site(self._recorder, one.component, eager, drophead))
             self._modules.add(one.module)
 
     def close(self) -> None:
@@ -133,9 +136,11 @@ class HeadTerms:
         if not self._modules:
             raise UserError("collect: the terms are closed; make a new HeadTerms for the model")
         schedule = self._terms.schedule
-        if schedule and step is None:
-            raise UserError("collect: the schedule needs the number of updates; give step")
-        factor = schedule.factor(step) if schedule else 1.0
+        factor = 1.0
+        if schedule:
+            if step is None:
+                raise UserError("collect: the schedule needs the number of updates; give step")
+            factor = schedule.factor(step)
         for drophead in self._dropheads:
             if step is not None and hasattr(drophead, "set_num_updates"):
                 drophead.set_num_updates(step)

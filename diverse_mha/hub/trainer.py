@@ -1,13 +1,37 @@
 """The loss terms in a ``Trainer`` of transformers."""
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.hub.states import Batch
 from diverse_mha.methods.diversity import logged_values
 
+if TYPE_CHECKING:
+    from transformers import Trainer
+else:
+    Trainer = object  # the class after the mixin is one
 
-class HeadTermsMixin:
+
+class Terms(Protocol):
+    """What the mixin asks of ``HeadTerms``."""
+
+    def acts_on(self, model: nn.Module) -> bool:
+        """Return True if the terms act on attention of the model."""
+        ...
+
+    def collect(
+        self, inputs: Mapping, step: int | None = None, *, shifted: bool = False
+    ) -> AbstractContextManager[Batch]:
+        """Record the head states of a forward pass."""
+        ...
+
+
+class HeadTermsMixin(Trainer):
     """Mixin: adds loss terms to a ``Trainer``; list it before the trainer's class.
 
     The loss becomes mean loss of the labels + sum of weight * term. If the base class divides the
@@ -16,7 +40,8 @@ class HeadTermsMixin:
     terms.
     """
 
-    head_terms = None  # a HeadTerms
+    head_terms: Terms  # set by HeadTerms.trainer
+    model: nn.Module
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -50,7 +75,7 @@ class HeadTermsMixin:
             result = super().compute_loss(
                 model, inputs, return_outputs, num_items_in_batch=num_items_in_batch
             )
-        loss, *outputs = result if return_outputs else (result,)
+        loss, outputs = result if isinstance(result, tuple) else (result, None)
         added = batch.loss()
         if torch.is_tensor(added):
             share, divisor = self._share(batch.sample_size, num_items_in_batch)
@@ -58,7 +83,7 @@ class HeadTermsMixin:
             loss = loss + added
             self._added = added.detach() / divisor
         self._count(batch, loss.device)
-        return (loss, *outputs) if return_outputs else loss
+        return (loss, outputs) if return_outputs else loss
 
     def _share(self, labels: Tensor | int, all_labels: Tensor | int | None):
         """Return the factor of a batch's terms, and the divisor that the base applies later."""
@@ -90,7 +115,7 @@ class HeadTermsMixin:
         """Log; with a training loss, log each term's mean over the batches since the last log."""
         if "loss" in logs:
             for name, pair in sorted(self._sums.items()):
-                total, size = self.accelerator.reduce(pair, "sum").tolist()
+                total, size = torch.as_tensor(self.accelerator.reduce(pair, "sum")).tolist()
                 logs[name] = total / size
             self._sums.clear()
         return super().log(logs, *args, **kwargs)

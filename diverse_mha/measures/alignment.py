@@ -162,7 +162,8 @@ def _by_target(link: tuple[int, int]) -> tuple[int, int]:
 
 def _unaligned(link: tuple[int, int], links: Links) -> tuple[bool, bool]:
     """Return whether ``links`` lack a link of ``link``'s source word, and of its target word."""
-    return tuple(all(link[side] != other[side] for other in links) for side in (0, 1))
+    lacks = (all(link[side] != other[side] for other in links) for side in (0, 1))
+    return next(lacks), next(lacks)
 
 
 def _grow(links: Links, union: Links) -> None:

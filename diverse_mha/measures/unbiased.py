@@ -43,7 +43,8 @@ class NormMoments:
 
     def result(self, moments: Moments) -> Tensor:
         """Return the sums, centred on the mean of all rows: (H, H) float64."""
-        shift = moments.mean - self._reference
+        reference = 0.0 if self._reference is None else self._reference  # None: no rows
+        shift = moments.mean - reference
         by_head = shift.view(self.num_heads, -1)
         outer = torch.outer(shift, shift) * moments.count
         second = moments.scatter() + outer  # sums of u u'

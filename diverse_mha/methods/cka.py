@@ -19,7 +19,7 @@ from diverse_mha.attention.head_tensors import (
 from diverse_mha.common.options import option
 from diverse_mha.common.ranges import UNIT
 from diverse_mha.methods.disagreement.functions import centre
-from diverse_mha.methods.term import TERMS, Term, components_option, weight_option
+from diverse_mha.methods.term import TERMS, Term, components_option, total, weight_option
 
 
 def cka(x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
@@ -99,10 +99,10 @@ class Cka(Term):
 
     def value(self, name, states, shared):
         """Compute CKA of one layer."""
-        return cka(states.outputs, states.query_padding_mask)
+        return cka(states.required("outputs"), states.query_padding_mask)
 
     def share(self, layers, sample_size):
         """Return the mean over layers of CKA, or of its squared distance from the target."""
         if self.given.cka_target is None:
             return super().share(layers, sample_size)
-        return sum((value - self.given.cka_target) ** 2 for value in layers) / len(layers)
+        return total([(value - self.given.cka_target) ** 2 for value in layers]) / len(layers)

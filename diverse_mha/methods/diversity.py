@@ -174,7 +174,7 @@ class DiversityTerms:
     def measure(
         self,
         head_states: dict[str, list[HeadStates]],
-        sample_size: float,
+        sample_size: float | Tensor,
         training: bool = False,
     ) -> dict[str, Measured]:
         """Compute every active term.

@@ -39,7 +39,10 @@ class Exclusive(nn.Linear):
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
 
-    def forward(self, head_outputs: Tensor, values: Tensor) -> Tensor:
+    # An aggregation that sees more takes more than a Linear does, whose other habits it keeps.
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, head_outputs: Tensor, values: Tensor
+    ) -> Tensor:
         """Project (B, T, C); ``values`` are those of the same positions, (B, H, T, D)."""
         values = values.transpose(1, 2)  # (B, T, H, D)
         heads = head_outputs.unflatten(-1, values.shape[2:])

@@ -41,7 +41,10 @@ class HeadwiseGate(nn.Linear):
             nn.init.xavier_uniform_(weight)
         nn.init.zeros_(self.bias)
 
-    def forward(self, head_outputs: Tensor, layer_input: Tensor) -> Tensor:
+    # An aggregation that sees more takes more than a Linear does, whose other habits it keeps.
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, head_outputs: Tensor, layer_input: Tensor
+    ) -> Tensor:
         """Gate and project head outputs (..., C); ``layer_input`` is X, (..., C)."""
         gates = torch.sigmoid(self.gate(layer_input)).unsqueeze(-1)  # (..., H, 1) or (..., C, 1)
         heads = head_outputs.unflatten(-1, (self.gate.out_features, -1))  # one part per gate

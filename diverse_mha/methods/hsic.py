@@ -122,7 +122,8 @@ class _MeanHSIC(torch.autograd.Function):
             if positions.dim() > 1:
                 of_each = torch.vmap(functools.partial(_linear_pairs, needs_grad=True))
                 value, grad_rows = of_each(rows)
-                value, grad_rows = value.mean(), grad_rows / len(positions)
+                value = value.mean()
+                grad_rows = None if grad_rows is None else grad_rows / len(positions)
             else:
                 value, grad_rows = _linear_pairs(rows, ctx.needs_input_grad[0])
         scale = 2.0 / (num_heads * (num_heads - 1))
@@ -217,7 +218,7 @@ class HSIC(Term):
 
     def shared(self, layers, training):
         """Return positions and the number of sentences of a layer."""
-        outputs = layers[0].outputs  # (B, H, T, D)
+        outputs = layers[0].required("outputs")  # (B, H, T, D)
         positions = sample_positions(
             layers[0].query_padding_mask,
             (outputs.size(0), outputs.size(2)),
@@ -229,13 +230,14 @@ class HSIC(Term):
 
     def value(self, name, states, shared):
         """Compute the mean HSIC at the positions, of one layer or of several joined layers."""
+        outputs = states.required("outputs")
         positions, sentences = shared
-        joined = states.outputs.size(0) // max(sentences, 1)
+        joined = outputs.size(0) // max(sentences, 1)
         if joined > 1:
             first = torch.arange(joined, device=positions.device) * sentences
-            positions = positions + first[:, None] * states.outputs.size(2)
+            positions = positions + first[:, None] * outputs.size(2)
         return hsic(
-            states.outputs,
+            outputs,
             positions=positions,
             normalization=self.given.hsic_normalization,
         )

@@ -204,14 +204,14 @@ class Orthogonality(Term):
         """Compute SRIP of the values, or sum the mean cosine over the projections."""
         if name == "orthogonality":
             method = self.given.orthogonality_method
-            return srip(states.values, states.key_padding_mask, method=method)
+            return srip(states.required("values"), states.key_padding_mask, method=method)
         parts = [[getattr(states, p) for p in _STATES[letter]] for letter in self.cosine_on]
-        if not launches_cost(states.values.device):
-            return sum(mean_pairwise_cosine(*part) for part in parts)
+        if not launches_cost(parts[0][0].device):
+            return total([mean_pairwise_cosine(*part) for part in parts])
         groups = {}
         for x, mask in parts:
             groups.setdefault((x.shape, id(mask)), []).append((x, mask))
-        return sum(len(own) * _joint_cosine(*zip(*own, strict=True)) for own in groups.values())
+        return total([len(own) * _joint_cosine(*zip(*own, strict=True)) for own in groups.values()])
 
 
 def _joint_cosine(projections: tuple[Tensor, ...], masks: tuple[Tensor | None, ...]) -> Tensor:

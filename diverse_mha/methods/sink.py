@@ -28,7 +28,14 @@ class Sink(LogitMap):
         COUNT.check("num_heads", num_heads)
         self.logit = nn.Parameter(torch.zeros(num_heads))  # s
 
-    def forward(self, logits: Tensor, *_: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        logits: Tensor,
+        previous: Tensor | None = None,
+        masked: Tensor | None = None,
+        queries: Tensor | None = None,
+        keys: Tensor | None = None,
+    ) -> Tensor:
         """Return the logits as they are, (B, H, T, S)."""
         return logits
 

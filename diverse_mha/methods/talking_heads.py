@@ -29,7 +29,14 @@ class TalkingHeads(LogitMap):
         self.before = nn.Parameter(torch.eye(num_heads))  # P
         self.after = nn.Parameter(torch.eye(num_heads))  # Q
 
-    def forward(self, logits: Tensor, *_: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        logits: Tensor,
+        previous: Tensor | None = None,
+        masked: Tensor | None = None,
+        queries: Tensor | None = None,
+        keys: Tensor | None = None,
+    ) -> Tensor:
         """Return J, (B, H, T, S), from q.k."""
         return _mix(logits, self.before)
 

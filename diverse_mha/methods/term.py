@@ -176,7 +176,7 @@ class Term(ABC):
         """
         return None
 
-    def share(self, layers: list[Tensor], sample_size: float) -> Tensor:
+    def share(self, layers: list[Tensor], sample_size: float | Tensor) -> Tensor:
         """Return a component's part of the mean loss at weight 1: the mean over its layers.
 
         Args:
@@ -185,7 +185,7 @@ class Term(ABC):
         """
         return total(layers) / len(layers)
 
-    def loss(self, values: Layers, sample_size: float) -> Tensor | float:
+    def loss(self, values: Layers, sample_size: float | Tensor) -> Tensor | float:
         """Return the weighted part of the mean loss that one logged value adds; 0.0 without layers.
 
         Args:
@@ -210,7 +210,7 @@ def total(layers: list[Tensor]) -> Tensor:
     """Sum the values of layers; the list of joined layers repeats one value."""
     first, *others = layers
     same = others and all(value is first for value in others)
-    return first * len(layers) if same else sum(layers)
+    return first * len(layers) if same else sum(others, start=first)
 
 
 def join_layers(layers: list[HeadStates], wanted: Collection[str]) -> HeadStates | None:

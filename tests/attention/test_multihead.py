@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from diverse_mha.attention import STATE_NAMES, MultiheadAttention
+from diverse_mha.attention import STATE_NAMES, HeadStates, MultiheadAttention, check_state_names
 from diverse_mha.methods.coda import build_cascade
 from diverse_mha.methods.drophead import DropHeads
 from diverse_mha.methods.exclusive import Exclusive
@@ -289,3 +289,15 @@ def test_invalid_arguments_are_reported():
         pair()[0](*inputs(), is_causal=True)
     with pytest.raises(ValueError, match="previous_logits needs a cascade"):
         pair()[0].attend(*inputs(), previous_logits=torch.zeros(B, H, T, S))
+
+
+def test_a_record_gives_required_states_or_names_the_one_that_it_lacks():
+    states = HeadStates(outputs=torch.zeros(B, H, T, C // H))
+    assert states.required("outputs") is states.outputs
+    with pytest.raises(ValueError, match="values"):
+        states.required("values")
+
+
+def test_names_of_a_component_are_no_mapping_of_components():
+    with pytest.raises(ValueError, match="unknown 'decoder'"):
+        check_state_names({"encoder": {"decoder": ("outputs",)}})

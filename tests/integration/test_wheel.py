@@ -57,6 +57,7 @@ def test_commands_run_or_report_that_they_need_a_clone(command, site):
     script = run(sys.executable, site / "bin/diverse-mha", "path", cwd=site, site=site)
     assert script.stdout.strip() == command("path").stdout.strip() == str(site / "diverse_mha")
     assert not (site / "diverse_mha/old.py").exists()
+    assert (site / "diverse_mha/py.typed").exists()  # a user's type checker reads the annotations
     assert "All checks passed." in command("doctor").stdout
     for words in (("reproduce", "--list"), ("benchmark", "--help")):
         done = command(*words, check=False)

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,7 +65,12 @@ class Cascade(LogitMap):
         return self.training or self.samples > 0 or previous is not None
 
     def forward(
-        self, logits: Tensor, previous: Tensor | None, masked: Tensor | None = None, *_: Tensor
+        self,
+        logits: Tensor,
+        previous: Tensor | None,
+        masked: Tensor | None = None,
+        queries: Tensor | None = None,
+        keys: Tensor | None = None,
     ) -> Tensor:
         """Add the logits of the layer before, and noise in training; see ``LogitMap.forward``.
 
@@ -94,10 +100,11 @@ class Cascade(LogitMap):
         noise = self.noise if self.training or self._copies else 0.0
         if not self._copies:
             return self._sample(logits, previous, masked, noise)
-        each = [None if x is None else self._by_sample(x) for x in (logits, previous)]
+        previous = None if previous is None else self._by_sample(previous)
         if masked is not None and masked.dim() == 4 and masked.size(0) > 1:
             masked = masked.repeat_interleave(self._copies, dim=0)
-        return self._sample(*each, masked, noise).view(logits.shape)
+        own = self._by_sample(logits)
+        return self._sample(own, previous, masked, noise).view(logits.shape)
 
     def _by_sample(self, x: Tensor) -> Tensor:
         """Give each sample a row of the batch: (B, K H, T, S) -> (B K, H, T, S)."""
@@ -152,7 +159,7 @@ class NetworkCascade(Cascade):
         hidden_ratio: int = 4,
         depth: int = 2,
         network_input: str = "sum",
-        **options: float,
+        **options: Any,
     ):
         super().__init__(**options)
         self.network_input = network_input

@@ -1,7 +1,8 @@
 """Computes the network across heads in chunks, and recomputes it in the backward pass."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -43,15 +44,19 @@ class HeadNetwork(nn.Module):
         self.layers = nn.ModuleList(_Layer(before, after) for before, after in pairs)
         self.reset_parameters()
 
+    @property
+    def _linear(self) -> Iterable[_Layer]:
+        return cast("Iterable[_Layer]", self.layers)  # torch types the members of a list as Module
+
     def reset_parameters(self) -> None:
         """Draw new weights and set the biases to zero."""
-        for layer in self.layers:
+        for layer in self._linear:
             nn.init.xavier_uniform_(layer.weight, gain=1.0 / math.sqrt(2.0))
             nn.init.zeros_(layer.bias)
 
     def flat_parameters(self) -> list[Tensor]:
         """Return weight and bias of each layer in turn: W_1, b_1, W_2, b_2 and so on."""
-        return [p for layer in self.layers for p in (layer.weight, layer.bias)]
+        return [p for layer in self._linear for p in (layer.weight, layer.bias)]
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the network to every pair of (B, H, T, S)."""
@@ -105,8 +110,8 @@ class ChunkedNetwork(torch.autograd.Function):
         ctx.shape = logits.shape
         ctx.save_for_backward(x, masked, cells, *parameters)
         dtype = _layers_dtype(x)
-        parameters = [p.to(dtype) for p in parameters]
-        weights, biases = parameters[::2], parameters[1::2]
+        own = [p.to(dtype) for p in parameters]
+        weights, biases = own[::2], own[1::2]
         result = torch.empty_like(x)
         if noise:
             result.normal_(0.0, noise)

@@ -4,7 +4,7 @@ A program takes tiles of (query, key) pairs through all layers. Importing this m
 which comes with torch for CUDA. With ``TRITON_INTERPRET=1``, the kernel runs on a CPU.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -91,7 +91,8 @@ def _forward(
     bias1, bias2 = _matrix(b1, width, 1, WIDTH, 1), _matrix(b2, width, 1, WIDTH, 1)
     bias3 = _matrix(b3, heads, 1, HEADS, 1).to(tl.float32)
     for tile in range(tl.program_id(0), total, tl.num_programs(0)):
-        sentence, pair, at, there = _places(tile, heads, pairs, tiles, HEADS, PAIRS_)
+        # To Python, a call within a kernel never returns.
+        sentence, pair, at, there = _places(tile, heads, pairs, tiles, HEADS, PAIRS_)  # pyright: ignore[reportGeneralTypeIssues]
         x = tl.load(logits + at, mask=there, other=0.0)
         other = tl.load(previous + at, mask=there, other=0.0)
         x = (x.to(tl.float32) + other.to(tl.float32)).to(x.dtype)
@@ -122,7 +123,8 @@ def _backward(
     sum_w2, sum_b2 = tl.zeros((WIDTH, WIDTH), tl.float32), tl.zeros((WIDTH, 1), tl.float32)
     sum_w3, sum_b3 = tl.zeros((HEADS, WIDTH), tl.float32), tl.zeros((HEADS, 1), tl.float32)
     for tile in range(tl.program_id(0), total, tl.num_programs(0)):
-        sentence, pair, at, there = _places(tile, heads, pairs, tiles, HEADS, PAIRS_)
+        # To Python, a call within a kernel never returns.
+        sentence, pair, at, there = _places(tile, heads, pairs, tiles, HEADS, PAIRS_)  # pyright: ignore[reportGeneralTypeIssues]
         x = tl.load(x_in + at, mask=there, other=0.0)
         grad = tl.load(grad_in + at, mask=there, other=0.0)
         if MASKED:
@@ -166,17 +168,18 @@ class TiledNetwork(torch.autograd.Function):
     def forward(ctx, logits, previous, masked, noise: float, *parameters: Tensor) -> Tensor:
         """Compute the sample as ``ChunkedNetwork`` does; all heads share the mask."""
         logits, previous = logits.contiguous(), previous.contiguous()
-        parameters = [p.contiguous() for p in parameters]
+        own = [p.contiguous() for p in parameters]
         x, result = torch.empty_like(logits), torch.empty_like(logits)
         if noise:
             result.normal_(0.0, noise)
-        ctx.save_for_backward(x, masked, *parameters)
-        form, shape, tiles, sizes = _layout("forward", logits, parameters[0])
+        ctx.save_for_backward(x, masked, *own)
+        form, shape, tiles, sizes = _layout("forward", logits, own[0])
         mask, strides = _mask(masked, logits)
         if total := logits.size(0) * tiles:
             with torch.cuda.device_of(logits):  # Triton launches on the current device
-                _forward[(min(form.programs, total),)](
-                    logits, previous, x, result, mask, *parameters,
+                _launch(
+                    _forward, min(form.programs, total),
+                    logits, previous, x, result, mask, *own,
                     *shape, NEGATIVE_SLOPE, *_lengths(logits), tiles, total, *strides,
                     MASKED=masked is not None, NOISE=bool(noise), **sizes, num_warps=form.warps,
                 )  # fmt: skip
@@ -194,7 +197,8 @@ class TiledNetwork(torch.autograd.Function):
         sums = torch.zeros(max(min(form.programs, total), 1), size, device=x.device)
         if total:
             with torch.cuda.device_of(x):
-                _backward[(len(sums),)](
+                _launch(
+                    _backward, len(sums),
                     x, grad, grad_x, sums, mask, *parameters[:-1],
                     *shape, size, NEGATIVE_SLOPE, *_lengths(x), tiles, total, *strides,
                     MASKED=masked is not None, **sizes, num_warps=form.warps,
@@ -202,6 +206,11 @@ class TiledNetwork(torch.autograd.Function):
         parts = sums.sum(dim=0).split([p.numel() for p in parameters])
         grads = (s.view_as(p).to(p.dtype) for s, p in zip(parts, parameters, strict=True))
         return grad_x, grad_x, None, None, *grads
+
+
+def _launch(kernel: Any, programs: int, *arguments: Any, **options: Any) -> None:
+    """Run a kernel; Triton's types do not know launch options such as ``num_warps``."""
+    kernel[(programs,)](*arguments, **options)
 
 
 def _layout(
@@ -214,8 +223,8 @@ def _layout(
     width, heads = weight.shape
     form = FORMS[which, logits.element_size()]
     padded = {"HEADS": heads, "WIDTH": width}
-    sizes = {name: max(16, triton.next_power_of_2(n)) for name, n in padded.items()}
-    tiles = triton.cdiv(logits.size(2) * logits.size(3), form.pairs)
+    sizes = {name: max(16, 1 << (n - 1).bit_length()) for name, n in padded.items()}
+    tiles = -(logits.size(2) * logits.size(3) // -form.pairs)  # rounded up
     return form, (heads, width), tiles, {**sizes, "PAIRS_": form.pairs}
 
 

@@ -78,6 +78,7 @@ def em_routing(
         votes = votes.squeeze(-1)  # (K, H, N)
 
     mass, log_c = num_heads / capsules, None
+    mean = logit = votes  # the first iteration replaces both
     for step, temperature in enumerate(inverse_temperatures(iterations)):
         if log_c is None:
             mean = votes.mean(dim=1)  # (K, N[, D])
@@ -90,7 +91,8 @@ def em_routing(
             mean = (share * votes).sum(dim=1)  # (K, N[, D])
             squares = (votes - mean.unsqueeze(1)).square()  # (K, H, N[, D])
             variance = (share * squares).sum(dim=1)  # (K, N[, D])
-            mass = log_c.exp().sum(dim=1) if activation else None  # (K, N)
+            if activation:
+                mass = log_c.exp().sum(dim=1)  # (K, N)
         variance = variance.clamp_min(variance_floor)
         log_deviation = _sum_dims(variance.log(), scalar) * 0.5  # (K, N): sum_i log sigma_i
         if activation:
@@ -158,6 +160,7 @@ def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "c
         votes = votes.squeeze(-1)  # (K, H, N)
 
     logits = None  # B, (K, H, N)
+    capsules = votes  # the first iteration replaces it
     for step in range(iterations):
         if logits is None:
             total = votes.mean(dim=1)  # (K, N[, D])

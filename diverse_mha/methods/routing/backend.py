@@ -107,7 +107,7 @@ def _forward(routing: Callable[..., Tensor], options: tuple, votes: Tensor) -> T
 def _backward(
     routing: Callable[..., Tensor], options: tuple, votes: Tensor, grad: Tensor
 ) -> Tensor:
-    _, gradient_of = torch.func.vjp(lambda v: routing(v, **dict(options)), votes)
+    gradient_of = torch.func.vjp(lambda v: routing(v, **dict(options)), votes)[1]
     return gradient_of(grad)[0]
 
 

@@ -37,12 +37,19 @@ class KernelRouting:
     Args:
         routing: :func:`em_routing` or :func:`simple_routing`.
         options: the keyword arguments of ``routing``.
+
+    Raises:
+        ValueError: for an illegal option, or if the code cannot be built or loaded.
     """
 
     def __init__(self, routing: Callable[..., Tensor], options: dict):
         bound = inspect.signature(routing).bind(None, **options)
         bound.apply_defaults()
         self.routing, self.options = routing, bound.arguments
+        library = native_code()
+        if library is None:
+            raise ValueError("routing: there is no compiled code; see the warning before")
+        self.library = library
         COUNT.check("iterations", self.options["iterations"])
         if routing is simple_routing:
             check_softmax_over(self.options["softmax_over"])
@@ -79,7 +86,7 @@ class KernelRouting:
         threads = torch.get_num_threads()
         if self.routing is em_routing:
             temperatures = inverse_temperatures(options["iterations"])
-            native_code().route_em(
+            self.library.route_em(
                 *arguments,
                 options["activation"],
                 ctypes.c_float(options["activation_cost"]),
@@ -90,7 +97,7 @@ class KernelRouting:
             )
         else:
             over_capsules = options["softmax_over"] == "capsules"
-            native_code().route_simple(*arguments, over_capsules, threads)
+            self.library.route_simple(*arguments, over_capsules, threads)
 
 
 @functools.lru_cache(maxsize=1)
