@@ -82,9 +82,15 @@ class Recipe:
         return replace(self, settings=_override(self.path, self.settings, settings))
 
     def to_yaml(self) -> str:
-        """Return the composed recipe as a file of its own, without groups and interpolations."""
-        settings = OmegaConf.to_yaml(OmegaConf.create(self.resolved))
-        return f"# {self.title}, composed by diverse-mha\n{settings}"
+        """Return the composed recipe as a file of its own, without groups and interpolations.
+
+        A corpus that the user named is his own, so that the file names no preparation.
+        """
+        settings = dict(self.resolved)
+        if "task.data" in self.given and isinstance(scoring := settings.get("scoring"), dict):
+            settings["scoring"] = {k: v for k, v in scoring.items() if k != "prepare"}
+        written = OmegaConf.to_yaml(OmegaConf.create(settings))
+        return f"# {self.title}, composed by diverse-mha\n{written}"
 
 
 def find(config: str | Path) -> Path:
@@ -93,30 +99,37 @@ def find(config: str | Path) -> Path:
     return ours if Path(config).name == str(config) and ours.is_file() else Path(config)
 
 
-def read_recipe(config: str | Path, words: Sequence[str] = ()) -> Recipe:
+def read_recipe(
+    config: str | Path, words: Sequence[str] = (), *, with_folder: bool = True
+) -> Recipe:
     """Compose a recipe and the overrides ``words``, which are ``key=value``.
 
-    A run that names no folder gets ``runs/RECIPE/METHOD[-SIZE][-seedN]``.
+    A run that names no folder gets ``runs/RECIPE/METHOD[-SIZE][-seedN]``, unless ``with_folder`` is
+    False.
     """
     path = find(config)
     if not path.is_file() and not path.suffix:
         names = sorted(file.stem for file in CONFIGS.glob("*.yaml"))
         close = difflib.get_close_matches(str(config), names, 3) or names
         raise UserError(f"{config}: no such recipe; configs/ has {', '.join(close)}")
-    choices, given = parse_overrides(words, {METHOD, *groups_of(path), *folders_beside(path)})
     listed = groups_of(path)
+    choices, given = parse_overrides(words, {METHOD, *listed, *folders_beside(path)})
     # A file without a list of groups is taken as it is, unless a method is named.
     wanted = {**listed, **{group: name for group, name in choices.items() if name is not None}}
     wanted = {group: str(name) for group, name in wanted.items() if name is not None}
-    recipe = Recipe(path, wanted, given, compose(path, wanted, given))
-    if lookup(recipe.settings, "checkpoint.save_dir") is None:
-        recipe = recipe.changed({"checkpoint.save_dir": _folder(recipe, listed)})
+    plain = compose(path, wanted, {})
+    recipe = Recipe(path, wanted, given, _override(path, plain, given))
+    if with_folder and lookup(recipe.settings, "checkpoint.save_dir") is None:
+        folder = _folder(recipe, listed, lookup(plain, "common.seed"))
+        recipe = recipe.changed({"checkpoint.save_dir": folder})
     return recipe
 
 
-def _folder(recipe: Recipe, listed: Mapping[str, str | None]) -> str:
-    """Return the run's folder, which tells apart what ``configs/`` and the seed make different."""
-    own = lookup(compose(recipe.path, recipe.choices, {}), "common.seed")
+def _folder(recipe: Recipe, listed: Mapping[str, str | None], own: object) -> str:
+    """Return the run's folder, which tells apart what ``configs/`` and the seed make different.
+
+    ``listed`` holds the recipe's own choices, and ``own`` is its own seed.
+    """
     seed = recipe.given.get("common.seed", own)
     others = (
         name
@@ -224,8 +237,8 @@ def folders_beside(path: Path) -> set[str]:
 
 def _no_group(path: Path, group: str, name: object) -> str:
     having = [file.stem for file in sorted(CONFIGS.glob("*.yaml")) if group in groups_of(file)]
-    cure = f"only {', '.join(having)} have" if having else f"choose from {METHOD}"
-    return f"{group}={name}: {path.stem} has no {group} to choose; {cure}"
+    cure = f"recipes with it: {', '.join(having)}" if having else f"give {METHOD}=NAME"
+    return f"{group}={name}: the recipe {path.stem} has no group {group}; {cure}"
 
 
 def parse_overrides(
@@ -266,12 +279,22 @@ def spell(value: object) -> str:
     """Return a value so that :func:`parse_overrides` reads it."""
     if isinstance(value, str):
         plain = _PLAIN.fullmatch(value) and not _READ_AS_OTHER.match(value)
-        return value if plain else "'" + value.replace("'", "''") + "'"
+        return value if plain else _quoted(value)
     if isinstance(value, list | tuple):
-        return f"[{','.join(map(spell, value))}]"
+        return f"[{','.join(map(_spell_in_list, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)
+
+
+def _spell_in_list(value: object) -> str:
+    """Return an item of a list, where a comma would part a text in two."""
+    parted = isinstance(value, str) and "," in value
+    return _quoted(value) if parted else spell(value)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def lookup(settings: object, name: str) -> object:
@@ -332,8 +355,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha recipe``: print the composed recipe."""
-    recipe = read_recipe(args.recipe, args.settings)
-    if "checkpoint.save_dir" not in recipe.given:
-        recipe.settings.get("checkpoint", {}).pop("save_dir", None)
+    recipe = read_recipe(args.recipe, args.settings, with_folder=False)
     sys.stdout.write(recipe.to_yaml())
     return 0

@@ -125,7 +125,7 @@ RECIPES = [
         "model._name=transformer_lm_disagree_tiny: does not go with task._na",
         "give task._name=exact_language_modeling"),
     Row("size", "train --dry-run --config wiki103_small size=base",
-        "size=base: wiki103_small has no size to choose", "only iwslt17_de_en"),
+        "size=base: the recipe wiki103_small has no group size", "with it: iwslt17_de_en"),
     Row("preset", "train --dry-run --config demo model._name=transformer_coda",
         "model._name=transformer_coda: sets logits=mlp, which method=baseline does not",
         "give model._name=transformer_disagree"),

@@ -58,7 +58,9 @@ def test_a_value_is_yaml_and_anything_else_is_text(text, value):
 
 
 @pytest.mark.parametrize(
-    "value", [0.1, 1e-7, 5, None, True, "text", "1", "1e-7", "no", "a b", "it's", "null", [1, "2"]]
+    "value",
+    [0.1, 1e-7, 5, None, True, "text", "1", "1e-7", "no", "a b", "it's", "null", [1, "2"]]
+    + [["a,b", "c"], [[1, 2], 3]],
 )
 def test_a_spelt_value_is_read_as_it_was(value):
     assert parse_overrides([f"a.b={spell(value)}"])[1] == {"a.b": value}
@@ -140,7 +142,7 @@ def test_no_recipe_sets_a_method_itself(name):
 
 
 def test_a_group_that_the_recipe_lacks_is_refused_with_the_recipes_that_have_it():
-    with pytest.raises(UserError, match="^size=big: demo has no size to choose; only iwslt17_de"):
+    with pytest.raises(UserError, match="^size=big: the recipe demo has no group size; .* iwslt17_de"):
         read_recipe("demo", ["size=big"])
     methods = ", ".join(sorted(path.stem for path in (CONFIGS / "method").glob("*.yaml")))
     with pytest.raises(UserError, match=f"^method=xyz: no such file; choose from {methods}$"):
@@ -168,3 +170,20 @@ def test_the_composed_recipe_is_a_file_of_its_own(tmp_path, capsys):
     assert differences == {
         "checkpoint.save_dir": ("runs/multi30k_small/coda+hsic", "runs/mine/default")
     }
+
+
+def test_the_composed_recipe_keeps_the_folder_that_its_file_names(tmp_path, capsys):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("checkpoint: {save_dir: runs/here}\ntask: {data: x}\n")
+    assert cli.run(["recipe", str(mine)]) == 0
+    assert "save_dir: runs/here" in capsys.readouterr().out
+
+
+def test_the_composed_recipe_of_a_users_corpus_prepares_no_other(tmp_path):
+    """A run of the file would otherwise prepare the recipe's corpus into the user's folder."""
+    own, plain = tmp_path / "own.yaml", tmp_path / "plain.yaml"
+    own.write_text(read_recipe("demo", ["task.data=mine/bin"]).to_yaml())
+    again = read_recipe(own)
+    assert again.get("task.data") == "mine/bin" and again.get("scoring.prepare") is None
+    plain.write_text(read_recipe("demo").to_yaml())
+    assert read_recipe(plain).get("scoring.prepare")
