@@ -10,13 +10,11 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import ROOT
 from diverse_mha.recipes.recipe import compose, lookup, spell
-from diverse_mha.recipes.steps import GROUPS, Pipeline, read_pipeline
+from diverse_mha.recipes.steps import GROUPS, KINDS, Pipeline, read_pipeline
 from diverse_mha.training.read_log import status_of
 from experiments.papers import Experiment
 from experiments.scales import CORPORA, DATA, Recipe, both_sides
 
-#: Kind of model -> name of the file with the scores on the test set.
-TEST_FILES = {"translation": "test", "language_model": "test", "classifier": "accuracy"}
 #: Settings of folders and logs. They do not change the result, so the fingerprint omits them.
 PLACES = (
     ("checkpoint", "save_dir"),
@@ -86,12 +84,11 @@ class Run:
 
     def model(self, place: Place) -> Path:
         """Return the checkpoint to evaluate."""
-        name = "averaged.pt" if self.pipeline.average else "checkpoint_best.pt"
-        return self.folder(place.out) / name
+        return self.folder(place.out) / self.pipeline.model
 
     def test_file(self, place: Place) -> Path:
         """Return the file with the scores on the test set."""
-        return self.folder(place.out) / f"{TEST_FILES[self.pipeline.kind]}.json"
+        return self.folder(place.out) / f"{KINDS[self.pipeline.kind].results[-1]}.json"
 
     def gpus(self, available: int) -> int:
         """Return the largest usable number of GPUs; 0 at the scale smoke.

@@ -28,12 +28,13 @@ def test_every_command_has_help(capsys):
 
 @pytest.mark.parametrize("command", ["evaluate", "train"])
 def test_help_shows_the_command_as_typed(command, monkeypatch, capsys):
-    # scripts/env.sh sets the variable. A command may also inherit it from another script.
+    # scripts/env.sh sets the variable. A command may also inherit it from another script, such as
+    # run.sh, whose user types scripts.
     for script in (f"{command}.sh", "benchmark.sh", ""):
         monkeypatch.setenv("DIVERSE_MHA_SCRIPT", script)
         with contextlib.suppress(SystemExit):
             cli.run([command, "--help"])
-        shown = f"scripts/{script}" if command in script else f"diverse-mha {command}"
+        shown = f"scripts/{command}.sh" if script else f"diverse-mha {command}"
         assert capsys.readouterr().out.startswith(f"usage: {shown} [")
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -157,10 +158,15 @@ class _SubcommandParser(OneLineParser):
 
 
 def called(command: str) -> str:
-    """Return a subcommand's name as the user typed it: a script, or ``diverse-mha COMMAND``."""
+    """Return a subcommand's name as this user types it: a script, or ``diverse-mha COMMAND``."""
+    return f"scripts/{command}.sh" if by_script(command) else f"diverse-mha {command}"
+
+
+def by_script(command: str) -> bool:
+    """Return True if the user has typed a script, and this subcommand has one, too."""
+    scripts = Path(__file__).resolve().parents[2] / "scripts"
     # scripts/env.sh sets this variable.
-    typed = os.environ.get("DIVERSE_MHA_SCRIPT") == f"{command}.sh"
-    return f"scripts/{command}.sh" if typed else f"diverse-mha {command}"
+    return bool(os.environ.get("DIVERSE_MHA_SCRIPT")) and (scripts / f"{command}.sh").is_file()
 
 
 def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentParser:

@@ -16,6 +16,17 @@ from typing import Any, NamedTuple
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.ranges import Range
 
+#: fairseq's options of speed, memory, paths and logging, with which a run may go on changed.
+ANYWHERE = frozenset(
+    (
+        "log_interval log_format log_file no_progress_bar user_dir aim_repo tensorboard_logdir "
+        "wandb_project azureml_logging plasma_path num_workers data_buffer_size max_tokens_valid "
+        "batch_size_valid save_dir restore_file finetune_from_model continue_once reset_dataloader "
+        "reset_lr_scheduler reset_meters reset_optimizer optimizer_overrides tpu cpu "
+        "suppress_crashes allow_other_dictionary"
+    ).split()
+)
+
 
 def flag(name: str) -> str:
     """Return an option's command-line form: ``logits_on`` becomes ``--logits-on``."""

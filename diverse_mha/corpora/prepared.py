@@ -10,6 +10,8 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.corpora import subwords
 from diverse_mha.corpora.text import make_detokeniser, make_tokeniser, read_lines
 
+NOTE = "corpus.json"  # the file of a data folder that tells how it was prepared
+
 
 class Preparation(NamedTuple):
     """Settings with which data-prep made a data folder; empty for other data.
@@ -29,7 +31,7 @@ class Preparation(NamedTuple):
 
 def preparation(data: Path) -> Preparation:
     """Read ``corpus.json`` of a data folder."""
-    note = data / "corpus.json"
+    note = data / NOTE
     if not note.is_file():
         return Preparation()
     try:
@@ -107,7 +109,7 @@ class Side(NamedTuple):
 
 def read_side(data: str | Path, language: str) -> Side:
     """Read the preparation of one language of the data folder ``bin/``, next to ``bpe/``."""
-    made, note = preparation(Path(data)), Path(data, "corpus.json")
+    made, note = preparation(Path(data)), Path(data, NOTE)
     if not made.method:
         raise UserError(
             f"{note}: no such file; plain text needs data made by data-prep/. For other data, "

@@ -128,7 +128,7 @@ def main(words: Sequence[str] | None = None) -> int:
     subsets = subsets_of(data, args.subset)
     hide_log()
     states = {checkpoint: state}
-    loaded = open_models(checkpoint, args.data, cpu=args.cpu, heads=True, states=states)
+    loaded = open_models(checkpoint, args.data, cpu=args.cpu, states=states)
     model, task = loaded.model, loaded.task
     asked = {"data": str(data), "subset": args.subset, "accuracy_by": task.cfg.accuracy_by}
     output = evaluation_output(args, [checkpoint], "accuracy", asked, "subsets")

@@ -31,7 +31,7 @@ _REFUSED = {
     "--results-path": "is set by this command; use --output",
     "--path": "is set by this command; name the checkpoint as its first argument",
     "--replace-unk": "copies words of raw text, which binarised data does not have; leave it out",
-    "--quiet": "would hide the translations to score; leave it out",
+    "--quiet": "has no effect here; leave it out",
     "--num-shards": "would skip part of the split; leave it out",
     "--score-reference": "scores the references themselves; use fairseq-generate",
     "--prefix-size": "would score words copied from the reference; use fairseq-generate",

@@ -1,8 +1,8 @@
-"""Opens checkpoints as models, with their task and data: the only place where a model is built.
+"""Opens checkpoints as models, with their task and data.
 
-Called by every command that runs a trained model: the evaluations, ``translate``, ``align``,
-``analyze``, ``prune``, and ``diverse_mha.load``. Here a model meets its data, so that data which do
-not fit it are refused here.
+Every command that runs a trained model calls :func:`open_models`: the evaluations, ``translate``,
+``align``, ``analyze``, ``prune``, ``export`` for its alignments, and ``diverse_mha.load``. It
+refuses data that do not fit the model.
 """
 
 import copy
@@ -210,8 +210,8 @@ def open_models(
             twin = twin_of(name)
             if twin is None:
                 raise UserError(
-                    f"{path}: a model of architecture {name!r} has no head states; analyze "
-                    "supports models of this package, and fairseq's transformer and transformer_lm"
+                    f"{path}: a model of architecture {name!r} has no head states; supported are "
+                    "models of this package, and fairseq's transformer and transformer_lm"
                 )
             built = Namespace(**{**vars(twin_options(twin, name, options)), "_name": twin})
             state["cfg"] = SimpleNamespace(model=built, task=state["cfg"].task)

@@ -13,9 +13,7 @@ from diverse_mha.evaluation.average import (
     newest_checkpoints,
 )
 from diverse_mha.evaluation.states import open_state, settings, write_state, written_by
-from diverse_mha.recipes.steps import GROUPS, Pipeline, read_pipeline
-
-AVERAGED, BEST, LAST = "averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"
+from diverse_mha.recipes.steps import AVERAGED, BEST, GROUPS, LAST, Pipeline, read_pipeline
 
 
 def open_folders(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
@@ -49,14 +47,15 @@ def pipeline_of(folder: Path) -> Pipeline:
     if file is None:
         raise UserError(f"{folder}: has no {BEST} or {LAST}; name a checkpoint or a run's folder")
     state = open_state(file)
-    groups = ("task", *GROUPS) if state.get("cfg") is not None else ("task",)
+    groups = ("task", "dataset", *GROUPS) if state.get("cfg") is not None else ("task",)
     return read_pipeline({g: settings(state, g) for g in groups}, file, vars(GenerationConfig()))
 
 
 def _model(folder: Path, pipeline: Pipeline) -> Path:
     """Return the checkpoint to evaluate; first write a missing or outdated averaged checkpoint."""
     if not pipeline.average:
-        return folder / (BEST if (folder / BEST).is_file() else LAST)
+        # A training that was ended before its first validation has no best checkpoint.
+        return folder / (pipeline.trained if (folder / BEST).is_file() else LAST)
     output, last = folder / AVERAGED, folder / LAST
     if output.is_file():
         newer = not last.is_file() or output.stat().st_mtime > last.stat().st_mtime

@@ -1,8 +1,9 @@
 """Checkpoints as dictionaries: reads, checks and writes their files, without building a model.
 
-Every command that takes a checkpoint opens it here once (:func:`open_state`), reads its settings,
-and hands it on: to :mod:`diverse_mha.evaluation.models`, which builds the model, or to
-:func:`write_state`. The parameters stay in the file until they are used.
+A command that takes a checkpoint opens it by :func:`open_state`, reads its settings, and hands the
+content on: to :mod:`diverse_mha.evaluation.models`, which builds the model, or to
+:func:`write_state`. The parameters stay in the file until they are used. A training reads its
+checkpoints by fairseq, as changed in ``fairseq_fixes/checkpoints.py``.
 """
 
 import copy
@@ -30,13 +31,8 @@ from diverse_mha.fairseq_fixes.checkpoints import (
     loading,
     refusals_named,
 )
+from diverse_mha.recipes.steps import KINDS
 
-#: Part of a task's name -> the command that scores its models.
-SCORERS = {
-    "translation": "diverse-mha evaluate",
-    "language_modeling": "diverse-mha evaluate-lm",
-    "sentence_classification": "diverse-mha evaluate-classifier",
-}
 _BOTH_SIDES = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
 
 
@@ -159,8 +155,8 @@ def check_task(checkpoint: str | Path, state: dict, wanted: str) -> dict:
 
 def _scorer(task: dict) -> str:
     """Return the command that scores the models of a task; all commands if the task is another."""
-    found = (command for part, command in SCORERS.items() if part in str(task.get("_name")))
-    return next(found, ", ".join(SCORERS.values()))
+    kinds = [kind for kind in KINDS.values() if kind.task in str(task.get("_name"))]
+    return ", ".join(f"diverse-mha {kind.command}" for kind in kinds or KINDS.values())
 
 
 def check_translates(checkpoint: str, state: dict) -> None:

@@ -88,7 +88,8 @@ def _log_time_left(trainer, begun: int, end: int) -> None:
             while wanted and done >= wanted[0]:
                 wanted.pop(0)
             if not wanted or done >= end:
-                trainer.train_step = step
+                # A bound method in its place would keep the trainer's memory, by a cycle.
+                vars(trainer).pop("train_step", None)
             if done >= end:
                 return result
             seconds = (now - since[1]) / (done - since[0])

@@ -14,7 +14,7 @@ from fairseq.file_io import PathManager
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import folder_error
-from diverse_mha.common.options import flag, same_value
+from diverse_mha.common.options import ANYWHERE, flag, same_value
 from diverse_mha.fairseq_fixes.checkpoint_options import FILES
 from diverse_mha.fairseq_fixes.dictionaries import Read
 
@@ -87,14 +87,6 @@ _NOT_ARCHITECTURE = ("dropout", "layerdrop", "checkpoint_activations", "offload"
 _COMPARED = (
     "model task criterion optimization lr_scheduler optimizer common dataset checkpoint ema"
 ).split()
-#: Options of speed, memory, paths and logging, whose changes are ignored.
-_ANYWHERE = (
-    "log_interval log_format log_file no_progress_bar user_dir aim_repo "
-    "tensorboard_logdir wandb_project azureml_logging plasma_path num_workers data_buffer_size "
-    "max_tokens_valid batch_size_valid save_dir restore_file finetune_from_model continue_once "
-    "reset_dataloader reset_lr_scheduler reset_meters reset_optimizer optimizer_overrides tpu cpu "
-    "suppress_crashes allow_other_dictionary"
-).split()
 #: Copies of options of the group ``optimization``.
 _COPIES = (("optimizer", "lr"), ("lr_scheduler", "lr"), ("lr_scheduler", "max_update"))
 
@@ -117,7 +109,7 @@ def changes(saved: Mapping, now: Mapping) -> Iterator[Change]:
         before, after = (_options(options.get(group)) for options in (saved, now))
         for name, value in before.items():
             # A model's name, such as transformer_disagree_small, is only a preset of options.
-            counts = name not in _ANYWHERE if name != "_name" else group not in ("model", "task")
+            counts = name not in ANYWHERE if name != "_name" else group not in ("model", "task")
             counts = counts and (group, name) not in _COPIES
             # Loading has removed them (check_options); the weights replace what they named.
             counts = counts and name not in FILES.get(group, ())

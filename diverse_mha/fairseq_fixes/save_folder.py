@@ -5,7 +5,7 @@ folder.
 """
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,19 +14,30 @@ from diverse_mha.common.processes import hold
 
 
 @contextmanager
-def removed_if_refused(folder: str | Path, files: Collection[str] = ()) -> Iterator[None]:
+def removed_if_refused(
+    folder: str | Path, files: Collection[str] = ()
+) -> Iterator[Callable[[], None]]:
     """Context manager: after a user error, remove ``folder`` if its block made it.
 
     The folder stays if it holds more than ``files``, or if another process has locked it. Parents
     that its block made are removed, too, if they are empty.
+
+    Yields:
+        A function that does the same at once, for a refusal that raises no error here, such as the
+        exit code of another process.
     """
     folder = Path(folder).absolute()
     made = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
-    try:
-        yield
-    except Exception as error:
-        if user_error_in(error) is not None and made and folder.is_dir() and hold(folder):
+
+    def remove() -> None:
+        if made and folder.is_dir() and hold(folder):
             _remove(made, files)
+
+    try:
+        yield remove
+    except Exception as error:
+        if user_error_in(error) is not None:
+            remove()
         raise
 
 

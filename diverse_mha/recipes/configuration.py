@@ -1,15 +1,15 @@
 """fairseq's configuration of a recipe, checked before a corpus is prepared or a batch is read.
 
-``training/worker.py`` calls :func:`configure` once in a training. Names, keys and values are
-checked against fairseq's dataclasses; the model and the criterion are built once without memory,
-so that a method which does not fit the model is refused here and not after the preparation.
+``train`` and ``run`` call :func:`check` once, which compares names, keys and values with fairseq's
+dataclasses; ``training/worker.py`` then calls :func:`merge` in each process, and before, in one of
+them, :func:`check_model`. It builds the model and the criterion without memory, so that a method
+that does not fit the model is refused before the preparation. :func:`configure` does all three.
 """
 
 import difflib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -37,6 +37,7 @@ from diverse_mha.recipes.recipe import (
     folders_beside,
     names_in,
     read,
+    spell,
 )
 from diverse_mha.recipes.steps import check_scoring
 
@@ -52,30 +53,42 @@ def configure(recipe: Recipe) -> DictConfig:
         UserError: for names, keys and values that do not exist or do not go together, and for a
             method that does not fit the model.
     """
-    diverse_mha.register()
-    plugin = user_dir(recipe)
-    if plugin != str(USER_DIR):
-        try:
-            import_plugin(plugin)
-        except UserError as error:
-            raise UserError(as_keys(str(error), {"user_dir": "common.user_dir"})) from None
-    cfg = _merge(recipe)
-    check_scoring(recipe.resolved, recipe.path)
+    cfg = merge(check(recipe))
+    check_model(recipe, cfg)
+    return cfg
+
+
+def check_model(recipe: Recipe, cfg: DictConfig) -> None:
+    """Raise an error if the recipe's model and criterion cannot be built; name what fits."""
     try:
         _build_without_memory(cfg)
     except UserError as error:
         raise _unfit(recipe, UserError(as_keys(str(error), keys_of_options(cfg)))) from None
-    return cfg
 
 
-def user_dir(recipe: Recipe) -> str:
-    """Return the folder of the plugin: the user's own, or this package."""
-    own = recipe.get("common.user_dir")
-    return str(USER_DIR) if own is None or Path(str(own)).name == USER_DIR.name else str(own)
+def import_parts(recipe: Recipe) -> None:
+    """Import what registers models, tasks and the like: this package, and the user's plugin."""
+    diverse_mha.register()
+    try:
+        import_plugin(recipe.plugin)
+    except UserError as error:
+        raise UserError(as_keys(str(error), {"user_dir": "common.user_dir"})) from None
 
 
-def _merge(recipe: Recipe) -> DictConfig:
-    """Merge a recipe into fairseq's dataclasses; refuse names and keys that do not exist."""
+def check(recipe: Recipe) -> dict[str, dict]:
+    """Return a recipe's settings for fairseq, by group, without interpolations.
+
+    Raises:
+        UserError: for names, keys and values that do not exist or do not go together.
+    """
+    import_parts(recipe)
+    settings = _check_names(recipe)
+    check_scoring(recipe.resolved, recipe.path)
+    return settings
+
+
+def _check_names(recipe: Recipe) -> dict[str, dict]:
+    """Return a recipe's settings; refuse names and keys that do not exist, and wrong values."""
     settings = {
         group: dict(values) if isinstance(values, Mapping) else {"_name": values}
         for group, values in recipe.resolved.items()
@@ -97,13 +110,18 @@ def _merge(recipe: Recipe) -> DictConfig:
     for group, values in settings.items():
         _check_keys(recipe, group, kinds[group], values, settings)
     _check_preset(recipe, settings, kinds)
-    settings["common"] = settings.get("common", {}) | {"user_dir": user_dir(recipe)}
+    settings["common"] = settings.get("common", {}) | {"user_dir": recipe.plugin or str(USER_DIR)}
     if data := settings.get("task", {}).get("data"):
         folders = str(data).split(os.pathsep)
         settings["task"]["data"] = os.pathsep.join(map(os.path.abspath, folders))
+    return settings
+
+
+def merge(settings: Mapping[str, Mapping]) -> DictConfig:
+    """Merge the result of :func:`check` into fairseq's dataclasses."""
     cfg = OmegaConf.structured(FairseqConfig)
     OmegaConf.set_struct(cfg, False)
-    cfg = OmegaConf.merge(cfg, settings)
+    cfg = OmegaConf.merge(cfg, dict(settings))
     add_defaults(cfg)  # model, task, criterion and so on get the defaults of their dataclasses
     with omegaconf_no_object_check():
         cfg = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True, enum_to_str=True))
@@ -269,7 +287,7 @@ def _builds(recipe: Recipe, method: str) -> bool:
     choices = {**recipe.choices, METHOD: method}
     other = Recipe(recipe.path, choices, recipe.given, compose(recipe.path, choices, recipe.given))
     try:
-        _build_without_memory(_merge(other))
+        _build_without_memory(merge(_check_names(other)))
     except UserError:
         return False
     return True
@@ -281,7 +299,7 @@ def _where(recipe: Recipe, key: str) -> str:
     value = recipe.get(given[0] if given else key)
     shown = given[0] if given else key
     if not isinstance(value, Mapping):
-        shown += f"={value}".replace(", ", ",")
+        shown += f"={spell(value)}"
     return shown if given else f"{recipe.path}: {shown}"
 
 

@@ -1,6 +1,7 @@
 """What this machine makes of a recipe: batches of each process, precision, and the plan in words.
 
-``training/worker.py`` applies both before a training; ``train --dry-run`` prints the plan.
+``train`` and ``run`` ask :func:`adapt` before a training, and ``train --dry-run`` prints
+:func:`describe`; both after ``configuration.check`` has checked the recipe's values.
 """
 
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import computes_in_bfloat16
 from diverse_mha.common.progress import counted
-from diverse_mha.recipes.recipe import Recipe
+from diverse_mha.recipes.recipe import Recipe, spell
 
 UPDATE_FREQ, BF16 = "optimization.update_freq", "common.bf16"
 Changes = dict[str, object]  # settings by dotted key
@@ -34,15 +35,10 @@ def share_batches(recipe: Recipe, processes: int) -> tuple[Changes, str]:
     in the recipe and on the command line alike. Each process gets an equal share, rounded, of at
     least one batch.
     """
-    wanted = recipe.get(UPDATE_FREQ, [1])
-    if not isinstance(wanted, list) or any(not str(x).isdecimal() or int(x) < 1 for x in wanted):
+    wanted = [int(number) for number in recipe.get(UPDATE_FREQ, [1])]
+    if any(number < 1 for number in wanted):
         given = "" if UPDATE_FREQ in recipe.given else f"{recipe.path}: "
-        one = str(wanted).isdecimal() and int(str(wanted)) > 0
-        raise UserError(
-            f"{given}{UPDATE_FREQ}={wanted}: must be a list of whole numbers from 1; give "
-            f"[{wanted if one else 4}]"
-        )
-    wanted = [int(x) for x in wanted]
+        raise UserError(f"{given}{UPDATE_FREQ}={spell(wanted)}: must be at least 1; give [4]")
     if processes == 1:
         return {}, ""
     shares = [max(1, round(number / processes)) for number in wanted]

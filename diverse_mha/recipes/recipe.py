@@ -20,14 +20,13 @@ from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import CONFIGS
+from diverse_mha.common.files import CONFIGS, USER_DIR
 
 METHOD = "method"  # the group that every recipe has
 BASELINE = "baseline"  # its file without a method
 _DEFAULTS = "defaults"
 _AND = "+"  # joins methods
 _PLAIN = re.compile(r"[\w./:@%,()-]+", re.ASCII)
-_READ_AS_OTHER = re.compile(r"[-+.\d]|(?i:true|false|yes|no|on|off|y|n|null|nan|inf)\b")
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,20 @@ class Recipe:
     def title(self) -> str:
         """Name and choices, as a user would type them."""
         return " ".join([self.name, *(f"{group}={name}" for group, name in self.choices.items())])
+
+    @property
+    def plugin(self) -> str | None:
+        """The user's own plugin (``common.user_dir``); None if it is this package, or none.
+
+        A folder that is not here and has this package's name is this package: a recipe may have
+        been composed elsewhere.
+        """
+        named = self.get("common.user_dir")
+        if named is None:
+            return None
+        folder = Path(str(named))
+        same = folder.samefile(USER_DIR) if folder.exists() else folder.name == USER_DIR.name
+        return None if same else str(named)
 
     @functools.cached_property
     def resolved(self) -> dict:
@@ -278,7 +291,7 @@ def _value(text: str) -> object:
 def spell(value: object) -> str:
     """Return a value so that :func:`parse_overrides` reads it."""
     if isinstance(value, str):
-        plain = _PLAIN.fullmatch(value) and not _READ_AS_OTHER.match(value)
+        plain = _PLAIN.fullmatch(value) and _value(value) == value
         return value if plain else _quoted(value)
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_spell_in_list, value))}]"

@@ -8,24 +8,43 @@ import argparse
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
 from diverse_mha.common.ranges import COUNT, between
 
+#: Checkpoints of a run: the averaged one, the best one by its validation, and the last one.
+AVERAGED, BEST, LAST = "averaged.pt", "checkpoint_best.pt", "checkpoint_last.pt"
 GROUPS = ("generation", "eval_lm", "scoring")  # configuration groups that training does not read
-#: Kind of model -> its scores, the default first.
-SCORES = {
-    "translation": ("tokenised_bleu", "sacrebleu", "compound_split_bleu"),
-    "language_model": ("perplexity",),
-    "classifier": ("accuracy",),
-}
-#: Part of a task's name -> kind of model.
-_KINDS = {
-    "translation": "translation",
-    "language_modeling": "language_model",
-    "classification": "classifier",
-}
+
+
+class Kind(NamedTuple):
+    """How a kind of model is evaluated.
+
+    Attributes:
+        task: part of the names of its tasks.
+        command: the command that evaluates it.
+        results: names of the result files, that of the test set last.
+        scores: the scores in a result, the default first.
+    """
+
+    task: str
+    command: str
+    results: tuple[str, ...]
+    scores: tuple[str, ...]
+
+
+KINDS = {
+    "translation": Kind(
+        "translation", "evaluate", ("test",),
+        ("tokenised_bleu", "sacrebleu", "compound_split_bleu"),
+    ),
+    "language_model": Kind(
+        "language_modeling", "evaluate-lm", ("valid", "test"), ("perplexity",)
+    ),
+    "classifier": Kind("classification", "evaluate-classifier", ("accuracy",), ("accuracy",)),
+}  # fmt: skip
 _RANGES = {"beam": COUNT, "lenpen": between(-10, 10)}  # legal values, as of ``evaluate``
 _KEYS = ("prepare", "average", "average_by", "score", "time")  # keys of the group ``scoring``
 
@@ -34,7 +53,7 @@ _KEYS = ("prepare", "average", "average_by", "score", "time")  # keys of the gro
 class Pipeline:
     """The steps of a recipe before and after training."""
 
-    kind: str  # a key of ``SCORES``
+    kind: str  # a key of ``KINDS``
     prepare: tuple[str, ...] = ()  # a script of ``data-prep/`` and its options; empty: none
     average: int = 0  # number of last checkpoints to average; 0: use the best checkpoint
     average_by: str = "update"  # kind of checkpoints to average, "update" or "epoch"
@@ -42,6 +61,17 @@ class Pipeline:
     beam: int = 5
     lenpen: float = 1.0
     evaluate: tuple[str, ...] = ()  # further options of the evaluation
+    validates: bool = True  # False: the training has no best checkpoint
+
+    @property
+    def trained(self) -> str:
+        """The checkpoint that the steps after the training read."""
+        return BEST if self.validates and not self.average else LAST
+
+    @property
+    def model(self) -> str:
+        """The checkpoint to evaluate."""
+        return AVERAGED if self.average else self.trained
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -66,9 +96,9 @@ def read_pipeline(
     if kind is None:
         task = _task(settings)
         raise UserError(f"{name}: no evaluation for task {task}; evaluate with fairseq's commands")
-    check_scoring(settings, name, resolved=True)
+    check_scoring(settings, name)
     scoring = _scoring(settings)
-    score = scoring.get("score") or SCORES[kind][0]
+    score = scoring.get("score") or KINDS[kind].scores[0]
     search = _search(settings)
     beam, lenpen = Pipeline.beam, Pipeline.lenpen
     words: list[str] = []
@@ -88,38 +118,31 @@ def read_pipeline(
         beam=beam,
         lenpen=lenpen,
         evaluate=tuple(words),
+        validates=not (settings.get("dataset") or {}).get("disable_validation"),
     )
 
 
-def check_scoring(
-    settings: Mapping[str, object], name: object = "recipe", *, resolved: bool = False
-) -> None:
+def check_scoring(settings: Mapping[str, object], name: object = "recipe") -> None:
     """Raise an error for settings of the steps after training that these would refuse.
 
     Checked are keys and values of ``scoring``, and beam and length penalty of a translation model.
-    Unless the settings are ``resolved``, a value that is an interpolation is left to the
-    evaluation: a checkpoint holds what it stands for.
     """
-
-    def left(value: object) -> bool:
-        return not resolved and "${" in str(value)
-
     scoring, kind = _scoring(settings), _kind(settings)
+    scores = KINDS[kind].scores if kind else ()
     for key in sorted(scoring.keys() - {*_KEYS}):
         raise UserError(f"{name}: scoring has no key {key!r}; choose from {', '.join(_KEYS)}")
-    for key, known in (("score", SCORES.get(kind, ())), ("average_by", ("update", "epoch"))):
+    for key, known in (("score", scores), ("average_by", ("update", "epoch"))):
         value = scoring.get(key)
-        if value and known and value not in known and not left(value):
+        if value and known and value not in known:
             raise UserError(f"{name}: scoring.{key}={value}; choose from {', '.join(known)}")
     average = scoring.get("average") or 0
-    if not left(average) and (not isinstance(average, int) or average < 0):
+    if not isinstance(average, int) or average < 0:
         raise UserError(
             f"{name}: scoring.average={average}; give a whole number, or 0 for the best checkpoint"
         )
     search = _search(settings)
     for key in _RANGES if kind == "translation" else ():
-        if not left(search.get(key)):
-            _number(search, key, name)
+        _number(search, key, name)
 
 
 def _search(settings: Mapping[str, object]) -> dict:
@@ -153,7 +176,7 @@ def _task(settings: Mapping[str, object]) -> str:
 
 def _kind(settings: Mapping[str, object]) -> str | None:
     task = _task(settings)
-    return next((kind for part, kind in _KINDS.items() if part in task), None)
+    return next((name for name, kind in KINDS.items() if kind.task in task), None)
 
 
 def _options(search: Mapping, defaults: Mapping) -> Iterator[str]:

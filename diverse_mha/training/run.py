@@ -4,24 +4,21 @@ Each step is a command that a user could type. It is shown, and skipped if its r
 folder says that it has made its outputs from these very inputs.
 """
 
-import os
-import re
-import subprocess
+import gc
+import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from operator import le, lt
 from pathlib import Path
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
-from diverse_mha.common.files import ROOT, USER_DIR
-from diverse_mha.common.processes import import_path
+from diverse_mha.common.options import ANYWHERE
 from diverse_mha.common.status import read_status
-from diverse_mha.corpora.prepared import preparation
 from diverse_mha.fairseq_fixes.save_folder import removed_if_refused
-from diverse_mha.recipes.recipe import Recipe, read_recipe
-from diverse_mha.recipes.steps import Pipeline, read_pipeline
+from diverse_mha.recipes.recipe import Recipe, read_recipe, spell
+from diverse_mha.recipes.steps import read_pipeline
 from diverse_mha.training import train
+from diverse_mha.training.experiment import Experiment
 from diverse_mha.training.read_log import TRAIN_LOG
 from diverse_mha.training.score import print_score
 from diverse_mha.training.steps import RECORD, Record, Step
@@ -46,196 +43,18 @@ resume: finished steps are skipped, and a changed recipe is refused.
   -h, --help      show this help
 
 The run's folder is runs/RECIPE/METHOD, with the size and the seed where they
-differ from the recipe's; checkpoint.save_dir=FOLDER names another. It keeps the composed recipe in
-recipe.yaml, which this command takes, too.
+differ from the recipe's; checkpoint.save_dir=FOLDER names another. It keeps the
+composed recipe in recipe.yaml, which this command takes, too.
 
 examples:
   {run} multi30k_small method=hsic
   {run} wmt14_en_de_google method=coda size=big
 """
-#: Settings that may differ in a finished run: of places and speed, of the steps after it, and of
-#: its length, which trains on.
-_OF_PLACES = re.compile(
-    r"checkpoint\.|task\.data$|common\.(user_dir|cpu$|log_|tensorboard)|dataset\.num_workers|"
-    r"distributed_training\.|generation\.|eval_lm\.|scoring\."
-)
-_OF_LENGTH = re.compile(r"optimization\.max_(update|epoch)$|lr_scheduler\.")
-#: Kind of model -> evaluation command, and names of its results, the test set's last.
-_EVALUATIONS = {
-    "translation": ("evaluate", ["test"]),
-    "language_model": ("evaluate-lm", ["valid", "test"]),
-    "classifier": ("evaluate-classifier", ["accuracy"]),
-}
-
-
-@dataclass
-class Experiment:
-    """A recipe with the options of the command line."""
-
-    named: str  # the recipe as the user named it
-    recipe: Recipe
-    pipeline: Pipeline
-    processes: int | None = None
-    source: Path | None = None  # --from
-    data_option: Path | None = None  # --data
-    words: Sequence[str] = ()  # key=value
-
-    @property
-    def run(self) -> Path:
-        """The run's folder."""
-        return Path(str(self.recipe.get("checkpoint.save_dir")))
-
-    @property
-    def data(self) -> str:
-        """The data folder, or several joined by ':'."""
-        data = self.recipe.get("task.data")
-        if data in (None, "???"):
-            raise UserError(f"{self.recipe.path}: has no task.data; add task.data=FOLDER")
-        return str(data)
-
-    @property
-    def trained(self) -> Path:
-        """The checkpoint that training leaves for the evaluation."""
-        return self.run / ("checkpoint_last.pt" if self.pipeline.average else "checkpoint_best.pt")
-
-    @property
-    def model(self) -> Path:
-        """The checkpoint to evaluate."""
-        return self.run / "averaged.pt" if self.pipeline.average else self.trained
-
-    @property
-    def command(self) -> str:
-        """The command that evaluates the kind of model."""
-        return _EVALUATIONS[self.pipeline.kind][0]
-
-    def preparation(self) -> Step | None:
-        """Return the step that prepares the corpus; None for a user's own."""
-        pipeline, own = self.pipeline, "task.data" in self.recipe.given and not self.data_option
-        if own and self.source is not None:
-            raise UserError(
-                f"--from {self.source}: has no effect with task.data; use --data instead"
-            )
-        if own or not pipeline.prepare:
-            if self.source is not None:
-                raise UserError(
-                    f"--from {self.source}: {self.recipe.name} has no scoring.prepare; add one"
-                )
-            return None
-        script, *words = pipeline.prepare
-        if not (ROOT / "data-prep" / script).is_file():
-            raise UserError(
-                f"{self.recipe.name}: scoring.prepare={script}: not in data-prep/; correct it"
-            )
-        if "--out" not in words:
-            words += ["--out", str(Path(self.data).parent)]
-        elif self.data_option is not None:
-            raise UserError(
-                f"--data {self.data_option}: scoring.prepare has --out; change --out there"
-            )
-        words += ["--from", str(self.source)] if self.source is not None else []
-        command = ["bash", _in_clone(f"data-prep/{script}"), *words]
-        return Step("prepare", command, carry_out=lambda: _call(command))
-
-    def training(self) -> Step:
-        """Return the step that trains; its function is set once the recipe has been checked."""
-        words = [] if self.processes is None else ["--processes", str(self.processes)]
-        words += ["--config", self.named, *self.words]
-        command = _command("train", words)
-        files = partial(_training_files, self.data)
-        return Step("train", command, (), files, [self.trained])
-
-    def evaluation(self) -> list[Step]:
-        """Return the steps after the training: averaging, and an evaluation for each result."""
-        pipeline, steps = self.pipeline, []
-        if pipeline.average:
-            settings = ["--last", str(pipeline.average), "--by", pipeline.average_by]
-            words = [str(self.run), *settings, "--output", str(self.model)]
-            steps.append(
-                self._step("average", words, settings, lambda: {"last": self.trained}, self.model)
-            )
-        for name in _EVALUATIONS[pipeline.kind][1]:
-            result = self.run / f"{name}.json"
-            settings = self.options()
-            settings += ["--subset", name] if pipeline.kind == "language_model" else []
-            words = [str(self.model), self.data, *settings, "--output", str(result)]
-            steps.append(self._step(self.command, words, settings, self._evaluated, result))
-        return steps
-
-    def _evaluated(self) -> dict[str, Path]:
-        """Return the files that an evaluation reads."""
-        return {"model": self.model, **_test_files(self.data)}
-
-    @staticmethod
-    def _step(
-        command: str,
-        words: Sequence[str],
-        settings: Sequence[str],
-        inputs: Callable[[], Mapping[str, Path]],
-        output: Path,
-    ) -> Step:
-        ours = [sys.executable, "-m", "diverse_mha.cli", command, *words]
-        return Step(
-            f"{command} {output.stem}", _command(command, words), settings, inputs, [output],
-            lambda: _call(ours),
-        )  # fmt: skip
-
-    def options(self) -> list[str]:
-        """Return the options of the evaluation."""
-        recipe, words = self.recipe, []
-        target = recipe.get("task.target_lang")
-        if target and self.pipeline.kind == "translation":
-            words += ["--target-lang", str(target)]
-        words += self.pipeline.options
-        words += ["--cpu"] if recipe.get("common.cpu") else []
-        plugin = str(recipe.get("common.user_dir") or "")
-        if plugin and Path(plugin).name != USER_DIR.name:
-            words += ["--user-dir", plugin]
-        return words
-
-    def check_average(self) -> None:
-        """Raise an error if the training would not keep the checkpoints that are averaged."""
-        count, recipe = self.pipeline.average, self.recipe
-        if not count:
-            return
-
-        def number(key: str) -> int:
-            value = recipe.get(f"checkpoint.{key}", 0)
-            if not str(value).lstrip("-").isdecimal():
-                raise UserError(f"checkpoint.{key}={value}: must be a whole number")
-            return int(value)
-
-        if self.pipeline.average_by == "update":
-            saves, keeps = number("save_interval_updates") > 0, "keep_interval_updates"
-            cure = f"checkpoint.save_interval_updates=N checkpoint.{keeps}={count}"
-        else:
-            saves, keeps = not recipe.get("checkpoint.no_epoch_checkpoints"), "keep_last_epochs"
-            cure = f"checkpoint.no_epoch_checkpoints=false checkpoint.{keeps}={count}"
-        kept = number(keeps)  # fairseq keeps all if it is not positive
-        if not (saves and (kept <= 0 or kept >= count)):
-            raise UserError(
-                f"scoring.average={count}: the training would not keep {count} checkpoints; add "
-                f"{cure}"
-            )
-
-    def check_corpus(self) -> None:
-        """Raise an error if a prepared corpus lacks a split, or tokens, to score afterwards.
-
-        A classifier is scored on the splits that there are.
-        """
-        folder, pipeline = Path(self.data.split(os.pathsep)[0]), self.pipeline
-        splits = () if pipeline.kind == "classifier" else _EVALUATIONS[pipeline.kind][1]
-        for split in splits if folder.is_dir() else ():
-            if not any(folder.glob(f"{split}.*")):
-                raise UserError(
-                    f"task.data={self.data}: has no split {split}, which is scored after the "
-                    f"training; add one, or train with {called('train')}"
-                )
-        tokenised = pipeline.score == "compound_split_bleu"
-        if tokenised and preparation(folder).tokeniser["tokeniser"] == "none":
-            raise UserError(
-                f"scoring.score={pipeline.score}: task.data={self.data} was not tokenised; give "
-                "scoring.score=sacrebleu"
-            )
+REFUSED = 2  # exit code of our commands for a user error
+_LIMITS = ("optimization.max_update", "optimization.max_epoch")
+#: Settings that may differ in a finished run: of places and speed, and of the steps after it.
+_FREE_GROUPS = ("distributed_training", "generation", "eval_lm", "scoring")
+_FREE = ("checkpoint.save_", "checkpoint.keep_", "checkpoint.no_", "task.data")
 
 
 def parse(words: Sequence[str]) -> tuple[Experiment, bool]:
@@ -252,11 +71,13 @@ def parse(words: Sequence[str]) -> tuple[Experiment, bool]:
         raise UserError(f"{options.recipe}: name the recipe first, such as multi30k_small")
     if unknown := next((word for word in settings if word.startswith("-")), None):
         raise UserError(f"{unknown}: there is no such option; see {called('run')} --help")
-    if options.data is not None:
-        if any(word.lstrip("+").startswith("task.data=") for word in settings):
-            raise UserError(f"--data {options.data}: contradicts task.data; give one of them")
-        settings = [*settings, f"task.data={options.data / 'bin'}"]
     recipe = read_recipe(options.recipe, settings)
+    if options.data is not None:
+        if "task.data" in recipe.given:
+            raise UserError(f"--data {options.data}: contradicts task.data; give one of them")
+        # Not as given by the user, whose own corpus would need no preparation.
+        recipe = recipe.changed({"task.data": str(options.data / "bin")})
+        settings = [*settings, f"task.data={spell(str(options.data / 'bin'))}"]
     experiment = Experiment(
         options.recipe,
         recipe,
@@ -275,11 +96,11 @@ def main(words: Sequence[str]) -> int:
         print(USAGE.format(run=called("run")), end="", file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
     experiment, only_print = parse(words)
-    experiment.check_average()
     prepare, training = experiment.preparation(), experiment.training()
     later = experiment.evaluation()
     if only_print:
         _check(experiment.recipe)
+        experiment.check_average()
         for step in filter(None, [prepare, training, *later]):
             step.show()
         return 0
@@ -288,22 +109,23 @@ def main(words: Sequence[str]) -> int:
     name, run = experiment.recipe.name, experiment.run
     print(f"{name}: corpus {experiment.data}, run {run}{takes}", flush=True)
     record = Record(run)
-    finished = _is_finished(experiment, training, record)
-    if not finished:
+    job = Job([], experiment.processes, experiment.recipe)
+    go = None
+    if not _is_finished(experiment, training, record):
         if prepare is None:
             experiment.check_corpus()
-        job = Job([], experiment.processes, experiment.recipe)
         go = train.start(job)  # refuses what cannot be trained, before the preparation
-        training = replace(training, carry_out=partial(_train, experiment, job, record, go))
+        experiment.check_average()
     for step in filter(None, [prepare, training, *later]):
         step.show()
-        known = finished if step is training else record.steps.get(step.name) == record.of(step)
-        if known:
-            print("(already done)", flush=True)
-        elif code := step.carry_out():
+        if step is training:
+            code = _train(experiment, step, job, record, go)
+            go = None
+            _free_memory()
+        else:
+            code = _carry_out(step, record)
+        if code:
             return code
-        elif step.outputs:
-            record.add(step.name, record.of(step))
     print_score(experiment.pipeline.score, later[-1].outputs[0])
     return 0
 
@@ -314,32 +136,49 @@ def _check(recipe: Recipe) -> None:
     configure(recipe)
 
 
+def _carry_out(step: Step, record: Record) -> int:
+    """Carry out a step unless its record says that it is done; return the exit code."""
+    if record.steps.get(step.name) == record.of(step):
+        return _say_done()
+    code = step.carry_out()
+    if not code and step.outputs:
+        record.add(step.name, record.of(step))
+    return code
+
+
+def _say_done() -> int:
+    print("(already done)", flush=True)
+    return 0
+
+
 def _is_finished(experiment: Experiment, training: Step, record: Record) -> bool:
-    """Return True if the training has ended, of this very recipe, with this very data.
+    """Return True if the training has ended, and was of this very recipe.
 
     Raises:
-        UserError: if the data or the checkpoint have been changed since.
+        UserError: if the recipe has changed, but for limits that let the training go on, or if the
+            checkpoint is another one.
     """
     status, kept = read_status(experiment.run), experiment.run / RECIPE_FILE
     known = record.steps.get("train")
     if status is None or not status.finished or not kept.is_file():
         return False
-    if known is None or not known["outputs"]:  # interrupted before it was recorded
+    if known is None or not known.get("outputs"):  # interrupted before it was recorded
         return False
     changed = read_recipe(kept).differences(experiment.recipe)
-    changed = {key: pair for key, pair in changed.items() if not _OF_PLACES.match(key)}
-    longer = [key for key in changed if _OF_LENGTH.match(key)]
-    if changed and not longer:
-        key, (before, now) = next(iter(changed.items()))
+    changed = {key: pair for key, pair in changed.items() if not _is_free(key)}
+    reached = status.updates, status.epochs or 0
+    limits = [_limit(experiment.recipe.get(key)) for key in _LIMITS]
+    grows = any(_grows(*changed[key]) for key in _LIMITS if key in changed)
+    if grows and all(map(lt, reached, limits)):
+        return False  # the training goes on, or refuses
+    harmless = {*_LIMITS} if all(map(le, reached, limits)) else set()
+    for key in sorted(changed.keys() - harmless):
+        before, now = map(spell, changed[key])
         raise UserError(
             f"{experiment.run}: was trained with {key}={before}, which is now {now}; choose "
             "another checkpoint.save_dir"
         )
-    if longer:
-        return False  # the training goes on, or refuses
-    now = record.of(training)
-    _refuse_other_data(experiment, known, now)
-    if now["outputs"] != known["outputs"]:
+    if record.outputs(training) != known["outputs"]:
         raise UserError(
             f"{experiment.trained}: is not the file that this run's training left; put that back, "
             "or evaluate this one by itself, or choose another checkpoint.save_dir"
@@ -347,16 +186,47 @@ def _is_finished(experiment: Experiment, training: Step, record: Record) -> bool
     return True
 
 
-def _train(experiment: Experiment, job: Job, record: Record, go: Callable[[], int]) -> int:
-    """Train, after recording what is read; raise an error if it has begun with other data."""
+def _is_free(key: str) -> bool:
+    """Return True for a setting that may differ in a finished run."""
+    group, _, name = key.partition(".")
+    return group in _FREE_GROUPS or name in ANYWHERE or key.startswith(_FREE)
+
+
+def _limit(value: object) -> float:
+    """Return a limit of updates or epochs; fairseq has none if it is not positive."""
+    return float(value) if isinstance(value, int | float) and value > 0 else math.inf
+
+
+def _grows(before: object, now: object) -> bool:
+    return _limit(now) > _limit(before)
+
+
+def _train(
+    experiment: Experiment,
+    training: Step,
+    job: Job,
+    record: Record,
+    go: Callable[[], int] | None,
+) -> int:
+    """Train by ``go`` and record what is read; return the exit code.
+
+    None in place of ``go`` means that the training is finished. By now the corpus is prepared; one
+    that has changed since the training began is refused.
+    """
     train.check_data(job)
-    now = {**record.of(experiment.training()), "outputs": {}}
-    known = record.steps.get("train")
+    now, known = record.of(training), record.steps.get("train")
     if known is not None and read_status(experiment.run) is not None:
         _refuse_other_data(experiment, known, now)
-    with removed_if_refused(experiment.run, (TRAIN_LOG, RECIPE_FILE, RECORD)):
-        record.add("train", now)
-        return go()
+    if go is None:
+        return _say_done()
+    with removed_if_refused(experiment.run, (TRAIN_LOG, RECIPE_FILE, RECORD)) as remove:
+        record.add(training.name, {**now, "outputs": {}})
+        code = go()
+        if code == REFUSED and read_status(experiment.run) is None:
+            remove()
+    if not code:
+        record.add(training.name, record.of(training))
+    return code
 
 
 def _refuse_other_data(experiment: Experiment, known: Mapping, now: Mapping) -> None:
@@ -369,53 +239,12 @@ def _refuse_other_data(experiment: Experiment, known: Mapping, now: Mapping) -> 
         )
 
 
-def _training_files(data: str) -> dict[str, Path]:
-    """Return the files that a training reads, by their names below the data folders."""
-    return {
-        name: path
-        for name, path in _files_of(data)
-        if not any(part.startswith("test") for part in name.split("/"))
-    }
-
-
-def _test_files(data: str) -> dict[str, Path]:
-    """Return the files that an evaluation reads: splits but the training's, and references."""
-    first = Path(data.split(os.pathsep)[0])
-    texts = [
-        (f"{folder}/{path.name}", path)
-        for folder in ("raw", "tok")
-        for path in sorted((first.parent / folder).glob("*"))
-    ]
-    return {
-        name: path
-        for name, path in [*_files_of(data), *texts]
-        if path.is_file() and not path.name.startswith("train")
-    }
-
-
-def _files_of(data: str) -> Iterable[tuple[str, Path]]:
-    for number, folder in enumerate(map(Path, data.split(os.pathsep))):
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and path.suffix != ".log":
-                yield f"{number or ''}{path.relative_to(folder)}", path
-
-
-def _command(command: str, words: Sequence[str]) -> list[str]:
-    """Return one of our commands as the user typed this one: a script, or ``diverse-mha``."""
-    if os.environ.get("DIVERSE_MHA_SCRIPT") == "run.sh":
-        return ["bash", _in_clone(f"scripts/{command}.sh"), *words]
-    return ["diverse-mha", command, *words]
-
-
-def _in_clone(file: str) -> str:
-    """Return the path of a script, relative in the clone's own folder."""
-    return file if Path.cwd() == ROOT else str(ROOT / file)
-
-
-def _call(words: Sequence[str]) -> int:
-    environment = os.environ | import_path() | {"DIVERSE_MHA_PYTHON": sys.executable}
-    code = subprocess.run(words, env=environment).returncode
-    return code if code >= 0 else 128 - code
+def _free_memory() -> None:
+    """Free what a training in this process has left, for the processes of the evaluation."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

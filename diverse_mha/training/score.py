@@ -22,7 +22,7 @@ def print_score(name: str, file: Path) -> None:
         elif name.endswith("bleu") and name != "sacrebleu":
             of = f" (sacreBLEU {_finite(result['sacrebleu']):.2f})"
         score = _finite(score_of(name, result))
-    except (KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise UserError(f"{file}: has no score {name}; {cure}") from None
     print(f"\n{'sacreBLEU' if name == 'sacrebleu' else name} {score:.2f}{of}: {file}")
 
@@ -40,10 +40,13 @@ def score_of(name: str, result: Mapping) -> float:
     """
     if name != "accuracy":
         return result[name]
+    # numpy and sacreBLEU, which it imports, are not needed before.
+    from diverse_mha.evaluation.comparison.runs import accuracy
+
     subsets = result["subsets"]
-    parts = [subsets[split] for split in _tests_in(result) or subsets]
-    right = sum(part["accuracy"] * part["examples"] for part in parts)
-    return right / sum(part["examples"] for part in parts)
+    if not subsets:
+        raise ValueError(name)
+    return accuracy({split: subsets[split] for split in _tests_in(result) or subsets})
 
 
 def _tests_in(result: Mapping) -> list[str]:

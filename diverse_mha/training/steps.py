@@ -58,8 +58,12 @@ class Record:
         return {
             "settings": list(step.settings),
             "inputs": {role: self._hashes.of(path) for role, path in sorted(step.inputs().items())},
-            "outputs": {path.name: self._hashes.of(path) for path in step.outputs},
+            "outputs": self.outputs(step),
         }
+
+    def outputs(self, step: Step) -> dict[str, str | None]:
+        """Return name -> hash of the files that a step has written; None for a missing one."""
+        return {path.name: self._hashes.of(path) for path in step.outputs}
 
     def add(self, name: str, content: dict) -> None:
         """Record what a step has read and written."""

@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
@@ -28,8 +27,13 @@ from diverse_mha.common.files import USER_DIR, check_data_folder
 from diverse_mha.common.machine import cores
 from diverse_mha.common.options import flag
 from diverse_mha.common.processes import Command, Interrupted, end, import_path, stoppable
-from diverse_mha.recipes.recipe import Recipe, find, read_recipe
-from diverse_mha.training.worker import save_job
+from diverse_mha.recipes.recipe import Recipe, read_recipe
+from diverse_mha.training.worker import (
+    Training,
+    first_process_reports,
+    precision_before,
+    with_changes,
+)
 
 USAGE = """\
 usage: {train} [--processes N] DATA [options of fairseq-train]
@@ -55,6 +59,8 @@ examples:
   {train} --config multi30k_small method=coda checkpoint.save_dir=runs/coda
 """
 
+#: Settings of ``distributed_training``, and environment variables, of a process.
+Worker = tuple[dict[str, object], dict[str, str]]
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of one backend
 
 
@@ -93,7 +99,7 @@ def parse(words: Sequence[str]) -> Job:
     """Parse our options in a command line; the remaining words are for fairseq, or a recipe's."""
     parser = OneLineParser(prog=called("train"), add_help=False, allow_abbrev=False)
     add_number(parser, "processes", None, "")
-    parser.add_argument("--config", type=find)
+    parser.add_argument("--config")
     parser.add_argument("--dry-run", action="store_true")
     options, rest = parser.parse_known_args(words)
     if options.config is None:
@@ -111,8 +117,8 @@ def parse(words: Sequence[str]) -> Job:
     return job
 
 
-def workers_of(job: Job, gpus: int, port: int) -> list[tuple[dict[str, object], dict[str, str]]]:
-    """Return the processes to start: settings of ``distributed_training``, and environment.
+def workers_of(job: Job, gpus: int, port: int) -> list[Worker]:
+    """Return the processes to start.
 
     ``gpus`` is the number of GPUs; with 0 the processes run on the CPU. They rendezvous at
     ``port``, a free port of this machine.
@@ -253,19 +259,23 @@ def main(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(USAGE.format(train=called("train")), end="")
         return 0 if words else 2
-    job = parse(words)
-    if job.recipe is None:
-        return _train_by_options(job)
-    if job.dry:
-        return _show(job)
-    return train(job)
+    started = launched(os.environ)
+    with first_process_reports(started.rank if started else 0):
+        job = parse(words)
+        if job.dry:
+            return _show(job)
+        if job.recipe is None:
+            go = _start_by_options(job)
+        else:
+            check_data(job)
+            go = start(job)
+    return go()
 
 
 def _show(job: Job) -> int:
     """Print what a training with a recipe would do."""
     from diverse_mha.recipes.configuration import configure
     from diverse_mha.recipes.machine import describe, processes_of
-    from diverse_mha.training.worker import precision_before
 
     configure(job.recipe)
     if job.help:
@@ -273,12 +283,6 @@ def _show(job: Job) -> int:
     processes = processes_of(job.recipe, job.processes)
     print(describe(job.recipe, processes, precision_before(job.recipe)))
     return 0
-
-
-def train(job: Job) -> int:
-    """Train a recipe, or go on with its run; return the exit code."""
-    check_data(job)
-    return start(job)()
 
 
 def check_data(job: Job) -> None:
@@ -291,49 +295,59 @@ def check_data(job: Job) -> None:
 
 
 def start(job: Job) -> Callable[[], int]:
-    """Check a recipe against fairseq and this machine; return a function that trains it."""
-    workers = workers_of(job, _gpus(job), _free_port())
-    from diverse_mha.recipes.configuration import configure
+    """Check a recipe against fairseq and this machine; return a function that trains it.
+
+    The processes' port is chosen when they start, because a corpus may be prepared before.
+    """
+    gpus = _gpus(job)
+    workers = workers_of(job, gpus, port=0)
+    from diverse_mha.recipes.configuration import check
     from diverse_mha.recipes.machine import adapt, processes_of
-    from diverse_mha.training.worker import Training, precision_before
 
-    world = workers[0][0].get("distributed_world_size")
-    processes = processes_of(job.recipe, world)
+    settings = check(job.recipe)
+    processes = processes_of(job.recipe, workers[0][0].get("distributed_world_size"))
     changes, notes = adapt(job.recipe, processes, precision_before(job.recipe))
-    if len(workers) > 1:
-        configure(job.recipe)
-        return partial(_train_in_processes, job.recipe, changes, notes, workers)
-    training = Training(job.recipe, workers[0][0], changes, notes)
-    return lambda: training.run() or 0
+    training = Training(job.recipe, with_changes(settings, changes), notes)
+    training.check_model()
+
+    def go() -> int:
+        begun = workers_of(job, gpus, _free_port())
+        if len(begun) > 1:
+            return _train_in_processes(training, begun)
+        return training.run(begun[0][0]) or 0
+
+    return go
 
 
-def _train_in_processes(recipe: Recipe, changes: Mapping, notes: Sequence[str], workers) -> int:
+def _train_in_processes(training: Training, workers: Sequence[Worker]) -> int:
     """Start a process for each worker."""
     with tempfile.TemporaryDirectory(prefix="training-") as folder:
-        file = Path(folder, "job.json")
-        save_job(file, recipe, changes, notes)
-        command = [sys.executable, "-m", "diverse_mha.training.worker", str(file)]
-        return run_workers(
-            [
-                ([*command, *(f"{key}={value}" for key, value in settings.items())], environment)
-                for settings, environment in workers
-            ]
-        )
+        commands = []
+        for rank, (settings, environment) in enumerate(workers):
+            file = Path(folder, f"{rank}.json")
+            training.save(file, settings)
+            command = [sys.executable, "-m", "diverse_mha.training.worker", str(file)]
+            commands.append((command, environment))
+        return run_workers(commands)
 
 
-def _train_by_options(job: Job) -> int:
-    """Train as fairseq-train does, with its options."""
+def _start_by_options(job: Job) -> Callable[[], int]:
+    """Return a function that trains as fairseq-train does, with its options."""
     check_data_folder(job.words[0], ("dict*.txt", "*/dict.txt"))
     workers = [
         (_fairseq_train(job, settings), environment)
         for settings, environment in workers_of(job, _gpus(job), _free_port())
     ]
-    if len(workers) > 1:
-        return run_workers(workers)
-    # Replace this process with fairseq, so that signals and the terminal reach it directly.
-    ((command, environment),) = workers
-    sys.stdout.flush()
-    os.execve(command[0], command, os.environ | import_path() | environment)
+
+    def go() -> int:
+        if len(workers) > 1:
+            return run_workers(workers)
+        # Replace this process with fairseq, so that signals and the terminal reach it directly.
+        ((command, environment),) = workers
+        sys.stdout.flush()
+        os.execve(command[0], command, os.environ | import_path() | environment)
+
+    return go
 
 
 def _fairseq_train(job: Job, settings: Mapping[str, object]) -> list[str]:

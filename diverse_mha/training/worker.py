@@ -1,7 +1,8 @@
-"""Trains a recipe in this process: from the composed recipe to fairseq's training.
+"""Trains a recipe in this process: from its checked settings to fairseq's training.
 
-``diverse-mha train`` and ``run`` call :func:`train` for one process. For several on a CPU they
-start this module once for each, with the composed recipe in a file.
+``diverse-mha train`` and ``run`` call :meth:`Training.run` if one process is enough; for several
+on a CPU they start this module once for each, with the settings in a file. fairseq is imported
+when a training is checked or run, not with this module.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli, user_error_in
@@ -20,7 +22,7 @@ from diverse_mha.common.options import as_keys
 from diverse_mha.common.status import read_status
 from diverse_mha.fairseq_fixes.save_folder import removed_if_refused
 from diverse_mha.recipes import machine
-from diverse_mha.recipes.recipe import Recipe, parse_overrides
+from diverse_mha.recipes.recipe import Recipe
 from diverse_mha.training.console import logging_config
 from diverse_mha.training.read_log import TRAIN_LOG
 
@@ -29,65 +31,70 @@ WAIT_SECONDS = 5  # time for the first process to report an error that all proce
 _RANK = "distributed_rank"
 
 
+@dataclass(frozen=True)
 class Training:
-    """A training that has been checked; :meth:`run` carries it out.
+    """A training whose settings have been checked.
 
-    Args:
+    Attributes:
         recipe: the recipe, as the run's folder will keep it.
-        distributed: settings of fairseq's group ``distributed_training`` for this process.
-        changes: what this machine changes in the recipe (``recipes/machine.py``).
+        settings: group -> key -> value for fairseq: the result of ``configuration.check``, with
+            what this machine changes (``recipes/machine.py``).
         notes: lines for the log about these changes.
-
-    Raises:
-        UserError: for a recipe that cannot be trained.
     """
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        distributed: Mapping[str, object],
-        changes: Mapping[str, object],
-        notes: Sequence[str],
-    ):
-        from diverse_mha.recipes.configuration import configure
-
-        started = {f"distributed_training.{key}": value for key, value in distributed.items()}
-        self.recipe, self.notes = recipe, notes
-        self.rank = int(distributed.get(_RANK) or 0)
-        self.cfg = configure(recipe.changed({**changes, **started}))
+    recipe: Recipe
+    settings: Mapping[str, Mapping[str, object]]
+    notes: Sequence[str] = ()
 
     @property
     def folder(self) -> Path:
         """The run's folder."""
-        return Path(self.cfg.checkpoint.save_dir)
+        return Path(str(self.recipe.get("checkpoint.save_dir")))
 
-    def run(self) -> None:
-        """Train, or go on with the training."""
+    @property
+    def _saves(self) -> bool:
+        return not self.recipe.get("checkpoint.no_save")
+
+    def check_model(self) -> None:
+        """Raise UserError for a method that does not fit the model, before data are read."""
+        from diverse_mha.recipes.configuration import check_model, merge
+
+        check_model(self.recipe, merge(self.settings))
+
+    def run(self, distributed: Mapping[str, object]) -> None:
+        """Train, or go on with the training.
+
+        Args:
+            distributed: settings of fairseq's group ``distributed_training`` for this process.
+        """
         from fairseq.distributed import utils as distributed_utils
         from fairseq_cli import train as fairseq_train
         from omegaconf import open_dict
 
-        from diverse_mha.recipes.configuration import keys_of_options
+        from diverse_mha.recipes.configuration import keys_of_options, merge
 
-        with open_dict(self.cfg):
-            self.cfg.job_logging_cfg = logging_config(self.recipe)
+        rank = int(distributed.get(_RANK) or 0)
+        started = {f"distributed_training.{key}": value for key, value in distributed.items()}
+        cfg = merge(with_changes(self.settings, started))
+        with open_dict(cfg):
+            cfg.job_logging_cfg = logging_config(self.recipe)
         try:
-            with first_process_reports(self.rank), self._new_folder():
+            with first_process_reports(rank), self._new_folder(rank):
                 before = read_status(self.folder)
-                if self.rank == 0:
+                if rank == 0:
                     self._begin(new=before is None)
-                distributed_utils.call_main(self.cfg, fairseq_train.main)
+                distributed_utils.call_main(cfg, fairseq_train.main)
                 after = read_status(self.folder)
-                if self.rank == 0 and before and after and after.updates > before.updates:
+                if rank == 0 and before and after and after.updates > before.updates:
                     self._write_recipe()  # the resumed run has accepted it
         except Exception as error:
             refused = user_error_in(error)
             if refused is None:
                 raise
-            raise UserError(as_keys(str(refused), keys_of_options(self.cfg))) from None
+            raise UserError(as_keys(str(refused), keys_of_options(cfg))) from None
 
     def _begin(self, new: bool) -> None:
-        if not self.cfg.checkpoint.no_save:
+        if self._saves:
             self.folder.mkdir(parents=True, exist_ok=True)
         if new:
             self._write_recipe()
@@ -96,14 +103,32 @@ class Training:
             logging.info("%s", note)
 
     def _write_recipe(self) -> None:
-        if not self.cfg.checkpoint.no_save:
+        if self._saves:
             write_text(self.folder / RECIPE_FILE, self.recipe.to_yaml())
 
-    def _new_folder(self) -> AbstractContextManager:
+    def _new_folder(self, rank: int) -> AbstractContextManager:
         """Return a context manager that removes the run's folder if the training is refused."""
-        if self.rank or self.cfg.checkpoint.no_save:  # no_save writes no status.json
+        if rank or not self._saves:  # without saving there is no status.json
             return nullcontext()
         return removed_if_refused(self.folder, (TRAIN_LOG, RECIPE_FILE))
+
+    def save(self, file: Path, distributed: Mapping[str, object]) -> None:
+        """Write the training and the settings of one of its processes, for :func:`main`."""
+        content = {
+            "path": str(self.recipe.path), "choices": dict(self.recipe.choices),
+            "given": dict(self.recipe.given), "recipe": self.recipe.settings,
+            "settings": self.settings, "notes": [*self.notes], "distributed": dict(distributed),
+        }  # fmt: skip
+        file.write_text(json.dumps(content), encoding="utf-8")
+
+
+def with_changes(settings: Mapping[str, Mapping], changes: Mapping[str, object]) -> dict[str, dict]:
+    """Return settings by group with changes by dotted key."""
+    changed = {group: dict(values) for group, values in settings.items()}
+    for name, value in changes.items():
+        group, _, key = name.partition(".")
+        changed.setdefault(group, {})[key] = value
+    return changed
 
 
 @contextlib.contextmanager
@@ -142,28 +167,17 @@ def precision_before(recipe: Recipe) -> bool | None:
     return None if bf16 is None else bool(bf16)
 
 
-def save_job(
-    file: Path, recipe: Recipe, changes: Mapping[str, object], notes: Sequence[str]
-) -> None:
-    """Write what all processes of a training share, for :func:`main`."""
-    shared = {
-        "path": str(recipe.path), "choices": dict(recipe.choices), "given": dict(recipe.given),
-        "settings": recipe.resolved, "changes": dict(changes), "notes": list(notes),
-    }  # fmt: skip
-    file.write_text(json.dumps(shared), encoding="utf-8")
-
-
-def main(words: Sequence[str]) -> None:
-    """Train in one of several processes: the file of :func:`save_job`, then ``key=value``."""
-    file, *settings = words
-    shared = json.loads(Path(file).read_text(encoding="utf-8"))
-    recipe = Recipe(Path(shared["path"]), shared["choices"], shared["given"], shared["settings"])
-    _, distributed = parse_overrides(settings)
-    distributed = {key.removesuffix("._name"): value for key, value in distributed.items()}
+def main(file: str) -> None:
+    """Train in one of several processes, from the file of :meth:`Training.save`."""
+    content = json.loads(Path(file).read_text(encoding="utf-8"))
+    recipe = Recipe(Path(content["path"]), content["choices"], content["given"], content["recipe"])
+    distributed = content["distributed"]
     with first_process_reports(int(distributed[_RANK])):
-        training = Training(recipe, distributed, shared["changes"], shared["notes"])
-    training.run()
+        from diverse_mha.recipes.configuration import import_parts
+
+        import_parts(recipe)
+    Training(recipe, content["settings"], content["notes"]).run(distributed)
 
 
 if __name__ == "__main__":
-    run_cli(lambda: main(sys.argv[1:]))
+    run_cli(lambda: main(sys.argv[1]))

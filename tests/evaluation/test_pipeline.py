@@ -57,7 +57,7 @@ def test_a_wrong_beam_or_length_penalty_is_refused_before_training(key, value, c
     check_scoring({"task": {"_name": "exact_language_modeling"}, "generation": {key: value}})
 
 
-def test_beam_and_length_penalty_may_be_strings_and_interpolations_are_left_alone():
+def test_beam_and_length_penalty_may_be_strings_and_nothing_is_left_unresolved():
     found = read_pipeline({**TRANSLATION, "generation": {"beam": "4", "lenpen": "0.6"}})
     assert (found.beam, found.lenpen) == (4, 0.6)
     for group, key, cure in (
@@ -67,8 +67,8 @@ def test_beam_and_length_penalty_may_be_strings_and_interpolations_are_left_alon
         ("scoring", "score", "choose from tokenised_bleu"),
     ):
         there = {**TRANSLATION, group: {key: "${x}"}}
-        check_scoring(there, "mine")
-        with pytest.raises(UserError, match=f"mine: {group}.{key}=.*; {cure}"):
-            read_pipeline(there, "mine")
+        for check in (check_scoring, read_pipeline):
+            with pytest.raises(UserError, match=f"mine: {group}.{key}=.*; {cure}"):
+                check(there, "mine")
     with pytest.raises(UserError, match="scoring has no key 'avrage'"):
         check_scoring({**TRANSLATION, "scoring": {"avrage": "${x}"}})

@@ -323,6 +323,7 @@ def test_the_time_left_is_logged_after_5_and_100_updates(
         trainer.get_num_updates.return_value = update
         trainer.train_step([])
     assert step.call_count == 119 and trainer.train_step is step
+    assert "train_step" not in vars(trainer), "a cycle would keep the trainer's memory"
     logged = [line for line in caplog.messages if "left" in line]
     text = "2.00 s an update: about {} left for {} update{}"
     assert logged == [text.format(*one, "" if one[1] == "1" else "s") for one in expected]

@@ -52,6 +52,17 @@ def test_a_new_folder_stays_after_other_errors_and_without_one(tmp_path):
     assert (tmp_path / "mine" / LOG).is_file() and (tmp_path / "yours").is_dir()
 
 
+def test_a_new_folder_is_removed_when_asked(tmp_path):
+    """Another process may have refused the training, with an exit code."""
+    for files in ((LOG,), (LOG, "status.json")):
+        with removed_if_refused(tmp_path / "mine", (LOG,)) as remove:
+            (tmp_path / "mine").mkdir()
+            for name in files:
+                (tmp_path / "mine" / name).touch()
+            remove()
+        assert (tmp_path / "mine").exists() is (len(files) > 1)
+
+
 def _hold(folder, held, done):
     hold(folder)
     held.set()

@@ -3,11 +3,15 @@
 import json
 import shutil
 import subprocess
+import weakref
+from pathlib import Path
 
 import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import CONFIGS, ROOT
+from diverse_mha.common.status import Status
+from diverse_mha.training import experiment as steps_of
 from diverse_mha.training import run
 from diverse_mha.training.run import main, parse
 from diverse_mha.training.score import print_score, score_of
@@ -80,7 +84,7 @@ def test_a_users_corpus_and_plugin_are_passed_to_every_step():
         (["demo", "methd=hsic"], "methd._name=hsic: there is no group methd; the nearest is meth"),
         (["demo", "generation.lenpen=0,6"], "generation.lenpen=0,6"),
         (["demo", "~xyz"], "~xyz"),
-        (["demo", "scoring.average=2", "checkpoint.keep_interval_updates=x"], "be a whole number"),
+        (["demo", "scoring.average=2", "checkpoint.keep_interval_updates=x"], "Value 'x' of type"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(words, message, monkeypatch):
@@ -95,7 +99,7 @@ def test_what_cannot_be_trained_here_is_refused_before_the_corpus_is_prepared(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr(run, "_call", lambda words: pytest.fail("a step was carried out"))
+    monkeypatch.setattr(steps_of, "call", lambda words: pytest.fail("a step was carried out"))
     with pytest.raises(UserError, match="common.fp16=true: needs a GPU"):
         main(["wmt14_en_de"])
     with pytest.raises(UserError, match="method=em_routing_1_2: does not fit ptb"):
@@ -119,6 +123,137 @@ def test_a_training_that_is_refused_leaves_no_new_folder(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="^refused$"):
         main(["demo", "method=hsic", "task.data=bin"])
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
+
+
+def test_a_training_that_another_process_refuses_leaves_no_new_folder(corpus, monkeypatch):
+    monkeypatch.setattr(run.train, "start", lambda job: lambda: 2)
+    assert main(["demo", "task.data=data/bin"]) == 2
+    assert not (corpus / "runs").exists()
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    """Make the current folder one with a corpus in data/bin."""
+    monkeypatch.chdir(tmp_path)
+    splits = "bin/train.idx", "bin/valid.idx", "bin/test.idx"
+    for name in ("bin/dict.qo.txt", *splits, "raw/test.qo"):
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).write_text(name)
+    return tmp_path
+
+
+def trained(words, folder: str, updates: int) -> None:
+    """Make the files of a run that has been trained."""
+    found, place = experiment(*words), Path(folder)
+    place.mkdir(parents=True)
+    (place / "recipe.yaml").write_text(found.recipe.to_yaml())
+    (place / "checkpoint_best.pt").write_text("weights")
+    Status(updates, 5, finished=True).write(place)
+    record = Record(place)
+    record.add("train", record.of(found.training()))
+
+
+MINE = ["demo", "task.data=data/bin", "checkpoint.save_dir=run", "optimization.max_update=12"]
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        ([], "done"),
+        (["common.log_interval=3", "generation.beam=2", "checkpoint.keep_last_epochs=3"], "done"),
+        (["optimization.max_update=20"], "trains"),
+        (["optimization.max_update=0"], "trains"),
+        (["optimization.max_epoch=100"], "done"),
+        (["optimization.max_update=6"], "max_update=12, which is now 6"),
+        (["optimization.max_epoch=3"], "max_epoch=null, which is now 3"),
+        (["lr_scheduler.warmup_updates=2"], "warmup_updates=4, which is now 2"),
+        (["checkpoint.patience=3"], "checkpoint.patience=null, which is now 3"),
+        (["optimization.max_epoch=100", "model.dropout=0.7"], "model.dropout="),
+    ],
+)
+def test_a_finished_training_goes_on_for_longer_and_is_that_of_its_recipe(words, outcome, corpus):
+    """An old score must not be printed for a recipe that has changed."""
+    trained(MINE, "run", updates=12)
+    found, record = experiment(*MINE, *words), Record(Path("run"))
+    if outcome in ("done", "trains"):
+        assert run._is_finished(found, found.training(), record) == (outcome == "done")
+    else:
+        with pytest.raises(UserError, match="run: was trained with .*; choose another") as caught:
+            run._is_finished(found, found.training(), record)
+        assert outcome in str(caught.value)
+
+
+def test_a_corpus_that_was_deleted_is_prepared_before_it_is_compared(corpus, monkeypatch, capsys):
+    """The run must not be given up for a corpus that has not changed."""
+    words = ["demo", "--data", "data", "checkpoint.save_dir=run"]
+    trained(words, "run", updates=12)
+    shutil.move(corpus / "data", corpus / "before")
+
+    def call(command):
+        if command[0] == "bash":
+            shutil.copytree(corpus / "before", corpus / "data")
+            return 0
+        return 7  # the evaluation is another test's
+
+    monkeypatch.setattr(steps_of, "call", call)
+    assert main(words) == 7
+    assert "(already done)" in capsys.readouterr().out
+    shutil.rmtree("data")
+    (corpus / "before/bin/train.idx").write_text("other")
+    with pytest.raises(UserError, match="was prepared anew since run .*train.idx differs"):
+        main(words)
+    own = [*words[:1], "task.data=data/bin", *words[3:]]
+    shutil.rmtree("data")
+    with pytest.raises(UserError, match="data/bin: no such data folder"):
+        main(own)
+
+
+def test_a_step_knows_the_files_that_it_reads_and_no_others(corpus):
+    found = experiment(*MINE)
+    for name in ("bin/stamp", "bin/corpus.json", "raw/train.qo", "raw/notes", "tok/test.qo"):
+        (corpus / "data" / name).parent.mkdir(exist_ok=True)
+        (corpus / "data" / name).touch()
+    read = {"dict.qo.txt", "train.idx", "valid.idx"}
+    assert found.training().inputs().keys() == read
+    scored = {"model", "dict.qo.txt", "valid.idx", "test.idx", "corpus.json"}
+    (test,) = found.evaluation()
+    assert test.inputs().keys() == scored | {"raw/test.qo", "tok/test.qo"}
+    found = experiment("demo_lm", *MINE[1:])
+    assert all(step.inputs().keys() == scored for step in found.evaluation())
+
+
+def test_the_corpus_folder_of_an_option_is_prepared_again_by_the_runs_own_recipe(tmp_path):
+    kept = tmp_path / "recipe.yaml"
+    kept.write_text(experiment("demo", "--data", "there").recipe.to_yaml())
+    again = experiment(str(kept))
+    assert again.data == "there/bin"
+    assert [*again.preparation().words][-2:] == ["--out", "there"]
+
+
+def test_a_training_frees_its_memory_before_the_evaluation(corpus, monkeypatch):
+    class Model:
+        pass
+
+    alive = []
+
+    def go():
+        model = Model()
+        model.itself = model
+        alive.append(weakref.ref(model))
+        return 0
+
+    def call(command):
+        assert alive[0]() is None
+        return 7
+
+    monkeypatch.setattr(run.train, "start", lambda job: go)
+    monkeypatch.setattr(steps_of, "call", call)
+    assert main(["demo", "task.data=data/bin"]) == 7
+
+
+def test_a_training_without_validation_is_scored_by_its_last_checkpoint():
+    found = experiment("multi30k_small", "dataset.disable_validation=true")
+    assert found.trained == found.model and found.model.name == "checkpoint_last.pt"
 
 
 @pytest.mark.parametrize("recipe", ["multi30k_small", "demo_lm"])
@@ -184,13 +319,15 @@ def test_the_last_line_names_its_score(recipe, result, line, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "[]", "null", '{"tokenised_bleu": "x"}', '{"sacrebleu": NaN}', "{"]
+    "text",
+    ["{}", '{"subsets": {}}', "[]", "null", '{"tokenised_bleu": "x"}', '{"sacrebleu": NaN}', "{"],
 )
 def test_a_result_edited_by_hand_is_refused_in_one_line(text, tmp_path):
     file = tmp_path / "test.json"
     file.write_text(text)
-    with pytest.raises(UserError, match=r"; delete test\.\* there and run again"):
-        print_score("tokenised_bleu", file)
+    for name in ("tokenised_bleu", "accuracy"):
+        with pytest.raises(UserError, match=r"; delete test\.\* there and run again"):
+            print_score(name, file)
 
 
 def test_a_record_knows_files_by_their_contents(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import ROOT
 from diverse_mha.common.processes import Interrupted, stoppable
-from diverse_mha.training import train
+from diverse_mha.training import train, worker
 
 
 @pytest.fixture
@@ -244,3 +244,29 @@ def test_a_recipe_for_a_gpu_is_shown_without_one(capsys, monkeypatch):
 def test_only_a_recipe_has_a_dry_run():
     with pytest.raises(UserError, match="--dry-run: shows a recipe; give --config NAME too"):
         train.main(["bin", "--dry-run"])
+
+
+def test_the_port_is_chosen_when_the_training_starts(monkeypatch):
+    """The corpus may be prepared for hours before it."""
+    ports, joined = iter((1, 2)), []
+    monkeypatch.setattr(train, "_free_port", lambda: next(ports))
+    monkeypatch.setattr(train, "_gpus", lambda job: 2)
+    monkeypatch.setattr(train.Training, "run", lambda self, settings: joined.append(settings))
+    go = train.start(train.parse(["--config", "demo", "--processes", "2"]))
+    next(ports)  # taken by another program
+    assert go() == 0
+    assert joined[0]["distributed_init_method"] == "tcp://127.0.0.1:2"
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+@pytest.mark.parametrize("word", ["modle.x=1", "model.dropuot=1", "task.data=nowhere"])
+def test_one_of_torchruns_processes_reports_an_error(rank, word, monkeypatch):
+    """The others wait to be ended by torchrun."""
+    names = {"WORLD_SIZE": "2", "RANK": rank, "LOCAL_RANK": rank}
+    for name, value in (names | {"MASTER_ADDR": "a", "MASTER_PORT": "5"}).items():
+        monkeypatch.setenv(name, value)
+    waits = []
+    monkeypatch.setattr(worker.time, "sleep", waits.append)
+    with pytest.raises(UserError):
+        train.main(["--config", "demo", f"task.data={Path(__file__).parent}", word])
+    assert waits == ([] if rank == "0" else [worker.WAIT_SECONDS])

@@ -1,6 +1,5 @@
 """Training in this process: errors name config keys, and a refused training leaves no folder."""
 
-import json
 import traceback
 from pathlib import Path
 
@@ -9,16 +8,17 @@ from torch.multiprocessing import ProcessRaisedException
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import as_keys
-from diverse_mha.recipes.configuration import configure, keys_of_options
+from diverse_mha.recipes.configuration import check, configure, keys_of_options
 from diverse_mha.recipes.recipe import read_recipe
 from diverse_mha.training import worker
-from diverse_mha.training.worker import Training, save_job
+from diverse_mha.training.worker import Training, with_changes
 
 
 @pytest.fixture
 def training(tmp_path):
     words = ["task.data=x", "common.cpu=true", f"checkpoint.save_dir={tmp_path}/new/run"]
-    return Training(read_recipe("demo", words), {}, {}, ["a note"])
+    recipe = read_recipe("demo", words)
+    return Training(recipe, check(recipe), ["a note"])
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
     monkeypatch.setattr("fairseq.distributed.utils.call_main", spawn)
     monkeypatch.setattr("logging.config.dictConfig", lambda config: None)
     with pytest.raises(expected) as caught:
-        training.run()
+        training.run({})
     assert message in str(caught.value)
     assert [*tmp_path.iterdir()] == ([] if expected is UserError else [tmp_path / "new"])
 
@@ -70,23 +70,25 @@ def test_several_processes_get_the_recipe_as_it_was_composed_once(tmp_path, monk
     """The file may be edited, and the user's words are not read again."""
     words = ["common.bf16=true", "common.seed=4", "task.data=x", "checkpoint.save_dir=new"]
     recipe = read_recipe("multi30k_small", words)
-    save_job(tmp_path / "job.json", recipe, {"optimization.update_freq": [3]}, ["a note"])
-    got = []
-    monkeypatch.setattr(Training, "run", lambda self: got.append(self))
     settings = {"distributed_rank": 1, "distributed_world_size": 2, "distributed_no_spawn": True}
-    worker.main([str(tmp_path / "job.json"), *(f"{k}={v}" for k, v in settings.items())])
-    (training,) = got
+    changed = with_changes(check(recipe), {"optimization.update_freq": [3]})
+    Training(recipe, changed, ["a note"]).save(tmp_path / "1.json", settings)
+    got, run = [], Training.run
+    monkeypatch.setattr("fairseq.distributed.utils.call_main", lambda cfg, _: got.append(cfg))
+    monkeypatch.setattr(Training, "run", lambda self, ranks: (got.append(self), run(self, ranks)))
+    worker.main(str(tmp_path / "1.json"))
+    training, cfg = got
     assert training.recipe.resolved == recipe.resolved and training.notes == ["a note"]
-    cfg = training.cfg
     assert (cfg.common.seed, cfg.common.bf16, cfg.optimization.update_freq) == (4, True, [3])
     assert all(cfg.distributed_training[key] == value for key, value in settings.items())
-    assert training.rank == 1 and training.folder == Path("new")
-    assert json.loads((tmp_path / "job.json").read_text())["given"]["common.bf16"] is True
+    assert training.folder == Path("new") and training.recipe.given["common.bf16"] is True
 
 
 def test_a_run_keeps_its_composed_recipe(training, monkeypatch, tmp_path):
     monkeypatch.setattr("fairseq.distributed.utils.call_main", lambda *_: None)
     monkeypatch.setattr("logging.config.dictConfig", lambda config: None)
-    training.run()
-    kept = tmp_path / "new/run/recipe.yaml"
-    assert read_recipe(kept).resolved == training.recipe.resolved
+    training.run({})
+    kept = read_recipe(tmp_path / "new/run/recipe.yaml").resolved
+    meant = training.recipe.resolved
+    assert meant["scoring"].pop("prepare"), "the corpus is the user's own"
+    assert kept == meant
