@@ -1,7 +1,6 @@
 """The steps of a recipe's experiment, from the corpus to the scores, as commands.
 
-``diverse-mha run`` shows them and carries them out; ``reproduce --rehearse`` takes the options of
-the evaluation from here.
+``diverse-mha run`` shows them and carries them out (``training/run.py``).
 """
 
 import os
