@@ -120,3 +120,26 @@ def dangling(paragraph: str) -> list[str]:
         if any(re.match(pattern.replace("VERB", verb), sentence) for pattern in patterns):
             found.append(sentence)
     return found
+
+
+def own_words(glossary: str) -> list[str]:
+    """Return the words of the glossary that have a meaning special to this project."""
+    return [head.lower() for head in re.findall(r"^## (.+)\n\n\*Here:\*", glossary, re.M)]
+
+
+def unexplained(text: str, words: list[str]) -> list[str]:
+    """Return the words that a page uses in its prose or tables without explaining them.
+
+    A word is explained by a link on it, or where the page says in its own words what it is: "a term
+    in the loss", "a recipe is ...", "components (encoder, ...)".
+    """
+    prose = re.sub(r"^```.*?^```$|^#[^\n]*$|<!--.*?-->", "", text, flags=re.M | re.S)
+    prose = re.sub(r"\s+", " ", prose)
+    found = []
+    for word in words:
+        used = rf"(?<![\w`/.#=-])\**{re.escape(word)}s?\**(?![\w`/.=-]\w)"
+        says = r" \(| (?:is|are) |: |, (?:which|that|a|the) | (?:in|of|to|added to) the loss"
+        explained = rf"\[[^]]*{used}[^]]*\]\(|{used}(?:{says})|\bloss {word}"
+        if re.search(used, prose, re.I) and not re.search(explained, prose, re.I):
+            found.append(word)
+    return found

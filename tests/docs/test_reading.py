@@ -8,10 +8,12 @@ from tests.docs.blocks import ROOT
 from tests.docs.reading import (
     dangling,
     is_fragment,
+    own_words,
     paragraphs,
     sentences,
     tables,
     uncaptioned,
+    unexplained,
 )
 
 LONGEST = 40  # maximum words of a sentence
@@ -98,6 +100,48 @@ def test_the_share_of_sentences_without_a_verb_has_not_risen():
 )
 def test_sentences_without_a_verb_are_detected(text, fragment):
     assert is_fragment(text) is fragment
+
+
+#: Words of the glossary that readers of the field do not have, and that have no everyday meaning.
+WORDS = ["cascade", "component", "head state", "logit map", "recipe", "term"]
+#: Pages that a visitor reads first. They leave none of these words unexplained.
+FIRST = ["README.md", *(f"docs/{name}.md" for name in ("tutorial", "why-heads", "coming-from"))]
+#: Largest number of words that the other pages leave unexplained. Lower it when it has fallen.
+UNEXPLAINED = 37
+
+
+def test_words_of_the_project_are_in_the_glossary_in_order():
+    text = text_of("docs/glossary.md")
+    assert set(WORDS) <= set(own_words(text))
+    heads = [head.lower() for head in re.findall(r"^## (.+)$", text, re.M)]
+    assert heads == sorted(heads)
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_the_first_pages_explain_the_words_of_the_project(name):
+    assert not unexplained(text_of(name), WORDS)
+
+
+def test_the_number_of_unexplained_words_has_not_risen():
+    others = [name for name in PAGES if name not in (*FIRST, "docs/glossary.md")]
+    found = [f"{name}: {word}" for name in others for word in unexplained(text_of(name), WORDS)]
+    assert len(found) <= UNEXPLAINED, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "explained"),
+    [
+        ("Each [recipe](glossary.md#recipe) has a size.", True),
+        ("A recipe is a file of settings.", True),
+        ("HSIC, a term in the loss, is small.", True),
+        ("Change the recipe.", False),
+        ("Components add up.", False),
+        ("Take `recipe.yaml`, and run `configs/recipe`.", True),
+        ("# Recipe\n\nText.", True),
+    ],
+)
+def test_words_without_an_explanation_are_detected(text, explained):
+    assert (not unexplained(text, WORDS)) is explained
 
 
 @pytest.mark.parametrize("name", PAGES)
