@@ -40,4 +40,4 @@ for method in baseline hsic; do
 done
 "$python" -m diverse_mha.training.quickstart data/demo/bin \
     "baseline=$runs/baseline/test.json" "HSIC 1e-7=$runs/hsic/test.json"
-echo "Done in $((SECONDS - start)) s. Next: README.md, 'Train on your own sentence pairs'."
+echo "Done in $((SECONDS - start)) s. Next: docs/tutorial.md, or README.md, 'Train with a method'."
