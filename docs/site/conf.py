@@ -43,6 +43,7 @@ exclude_patterns = [".*", "build", "data", "dist", "outputs", "runs", "multirun"
 myst_enable_extensions = ["alert", "attrs_block", "deflist", "dollarmath", "html_image"]
 myst_fence_as_directive = ["math"]  # equations in blocks, as the code host reads them
 myst_heading_anchors = 6
+suppress_warnings = ["myst.header"]  # a heading may skip a level
 nb_execution_mode = "off"  # tests execute the notebooks, whose files have their outputs
 highlight_language = "none"
 smartquotes_action = "D"  # dashes only
