@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from diverse_mha.common import start
 from diverse_mha.common.ranges import at_least
@@ -20,12 +20,51 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 STARTS_OVER = "interrupted; the same command starts again from the beginning"
 
 
+class Option(NamedTuple):
+    """An option that an error mentions.
+
+    Attributes:
+        name: its name with underscores, as in fairseq's options and in Python.
+        value: its value as far as the error mentions it; None: without; True: a flag.
+    """
+
+    name: str
+    value: object = None
+
+
+def as_option(option: Option) -> str:
+    """Return an option as on the command line: ``--max-tokens 4000``."""
+    given = "" if option.value is None or option.value is True else f" {option.value}"
+    return f"--{option.name.replace('_', '-')}{given}"
+
+
+def named(option: str, value: object = None) -> Option | str:
+    """Return the option that a word such as ``--max-tokens`` names; other words as text."""
+    if option.startswith("--"):
+        return Option(option[2:].replace("-", "_"), value)
+    return option if value is None else f"{option} {value}"
+
+
 class UserError(ValueError):
     """Error for a wrong or missing input; its one line names the input, its value and the cure.
 
     Our commands print it and exit with code 2 (:func:`run_cli`), fairseq's with code 1
     (:func:`report_uncaught`).
+
+    Args:
+        parts: the sentence, in which each :class:`Option` is spelt as the user writes it, on the
+            command line or in a recipe.
     """
+
+    def __init__(self, *parts: str | Option):
+        super().__init__(*parts)
+
+    def __str__(self) -> str:
+        return self.spelt(as_option)
+
+    def spelt(self, spell: Callable[[Option], str]) -> str:
+        """Return the sentence with its options spelt by a function such as :func:`as_option`."""
+        return "".join(spell(x) if isinstance(x, Option) else str(x) for x in self.args)
 
 
 def user_error_in(error: BaseException) -> UserError | None:

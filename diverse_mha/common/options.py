@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError, named
 from diverse_mha.common.ranges import Range
 
 #: fairseq's options of speed, memory, paths and logging, with which a run may go on changed.
@@ -57,7 +57,7 @@ def as_keys(message: str, keys: Mapping[str, str]) -> str:
 def check_option(legal: Range, name: str, value: Any) -> None:
     """Raise UserError for an option outside its range; ``name`` has underscores."""
     if not legal.legal(value):
-        raise UserError(f"{flag(name)} {value}: must be {legal.words}")
+        raise UserError(Option(name, value), f": must be {legal.words}")
 
 
 def option(
@@ -95,15 +95,15 @@ def read_options(kind: type, cfg: Any) -> Any:
     return kind(**values)
 
 
-def refuse_idle(cfg: Any, options: Iterable[Field], why: str) -> None:
+def refuse_idle(cfg: Any, options: Iterable[Field], *why: str | Option) -> None:
     """Raise an error if any of ``options``, which have no effect, differs from its default.
 
-    In the message ``why`` follows "has no effect".
+    In the message ``why`` follows "has no effect"; it may be several parts of it.
     """
     for f in options:
         value = getattr(cfg, f.name, f.default)
         if _plain(value) != _plain(f.default):
-            raise UserError(f"{flag(f.name)} {value} has no effect {why}")
+            raise UserError(Option(f.name, value), " has no effect ", *why)
 
 
 def _plain(value: Any):
@@ -128,7 +128,7 @@ def split_list(text: str) -> list[str]:
 def check_name(option: str, name: str, legal: Iterable[str]) -> str:
     """Return ``name``, or raise UserError if it is not legal."""
     if name not in legal:
-        raise UserError(f"{option} {name}: choose from {', '.join(legal)}")
+        raise UserError(named(option, name), f": choose from {', '.join(legal)}")
     return name
 
 
@@ -143,9 +143,10 @@ def parse_names(option: str, value: str | None, legal: tuple[str, ...]) -> tuple
     names = split_list(value)
     for name in names:
         if name not in legal:
-            raise UserError(f"{option} {value}: unknown {name!r}; choose from {', '.join(legal)}")
+            cure = f"choose from {', '.join(legal)}"
+            raise UserError(named(option, value), f": unknown {name!r}; {cure}")
         if names.count(name) > 1:
-            raise UserError(f"{option} {value}: {name!r} is given twice; name it once")
+            raise UserError(named(option, value), f": {name!r} is given twice; name it once")
     return tuple(name for name in legal if name in names)
 
 
@@ -164,8 +165,9 @@ def parse_layers(
         if not number.isdecimal() or not 1 <= int(number) <= (count or math.inf):
             most = f" to {count}" if count else ""
             raise UserError(
-                f"{option} {value}: there is no layer {number!r}; give numbers from 1{most} "
-                f"separated by commas, or {' or '.join(words)}"
+                named(option, value),
+                f": there is no layer {number!r}; give numbers from 1{most} separated by commas, "
+                f"or {' or '.join(words)}",
             )
     return tuple(sorted({int(number) for number in numbers}))
 
@@ -318,9 +320,8 @@ class Seam(Registry):
             if f.name not in own:
                 others = [m.name for m in self if f.name in {g.name for g in fields(m.options)}]
                 # To reset an option that the architecture has set, the user gives its default.
-                why = f"with {flag(self.name)} {name}; use it with {' or '.join(others)}, "
-                why += f"or reset it to {f.default}"
-                refuse_idle(cfg, [f], why)
+                cure = f"; use it with {' or '.join(others)}, or reset it to {f.default}"
+                refuse_idle(cfg, [f], "with ", Option(self.name, name), cure)
         return Selection(chosen, read_options(chosen.options, cfg))
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,8 @@ def import_plugin(folder: str | None) -> None:
     if folder is None:
         return
     if not (Path(folder) / "__init__.py").is_file():
-        raise UserError(f"--user-dir {folder}: not a package; give a folder with __init__.py")
+        why = ": not a package; give a folder with __init__.py"
+        raise UserError(Option("user_dir", folder), why)
     from fairseq.utils import import_user_module
 
     try:
@@ -42,5 +43,5 @@ def import_plugin(folder: str | None) -> None:
         if "globally unique" not in str(error):
             raise
         raise UserError(
-            f"--user-dir {folder}: another package has this name; rename the folder"
+            Option("user_dir", folder), ": another package has this name; rename the folder"
         ) from error

@@ -33,7 +33,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.trainer import Trainer
 
-from diverse_mha.common.errors import RESUMES, STARTS_OVER, UserError, report_uncaught
+from diverse_mha.common.errors import RESUMES, STARTS_OVER, Option, UserError, report_uncaught
 from diverse_mha.common.options import flag
 from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.best_metric import check_metric
@@ -127,7 +127,10 @@ def check_task_of_model(given: Namespace) -> None:
     """Raise an error if the architecture does not fit the task, such as translation for an LM."""
     arch, task = getattr(given, "arch", None), getattr(given, "task", None)
     if wanted := task_for(arch, task, has_blocks=hasattr(given, "tokens_per_sample")):
-        raise UserError(f"--arch {arch}: does not go with --task {task}; give --task {wanted}")
+        raise UserError(
+            Option("arch", arch), ": does not go with ", Option("task", task), "; give ",
+            Option("task", wanted),
+        )  # fmt: skip
 
 
 def task_for(arch: str | None, task: str | None, *, has_blocks: bool) -> str | None:
@@ -198,14 +201,15 @@ def require_settings(cfg) -> None:
             raise _missing(group)
     if cfg.dataset.max_tokens is None and cfg.dataset.batch_size is None:
         raise UserError(
-            "--max-tokens or --batch-size is missing; give one, such as --max-tokens 4000"
-        )
+            Option("max_tokens"), " or ", Option("batch_size"), " is missing; give one, such as ",
+            Option("max_tokens", 4000),
+        )  # fmt: skip
 
 
 def _missing(group: str) -> UserError:
-    option = "--arch" if group == "model" else flag(group)
+    option = Option("arch" if group == "model" else group)
     listed = " ('diverse-mha options' lists all)" if group != "optimizer" else ""
-    return UserError(f"{option} is missing; give one, such as {_NEEDED[group]}{listed}")
+    return UserError(option, f" is missing; give one, such as {_NEEDED[group]}{listed}")
 
 
 def refuse_fp16_on_a_cpu(cfg) -> None:
@@ -214,7 +218,8 @@ def refuse_fp16_on_a_cpu(cfg) -> None:
         common = cfg.common
         # fairseq's flat parameters need CUDA; its other two implementations of fp16 do not.
         if common.fp16 and not (common.memory_efficient_fp16 or common.fp16_no_flatten_grads):
-            raise UserError("--fp16: needs a GPU; leave it out, or give --bf16")
+            cure = "; leave it out, or give ", Option("bf16", True)
+            raise UserError(Option("fp16", True), ": needs a GPU", *cure)
 
 
 #: Called with the configuration of a training before it starts processes.
@@ -249,11 +254,11 @@ def refuse_optimizer_without_float32(
     """
     if not allow_unsupported and not optimizer.supports_memory_efficient_fp16:
         in_bfloat16 = cfg.common.memory_efficient_bf16
-        option = "--memory-efficient-bf16" if in_bfloat16 else "--memory-efficient-fp16"
+        given = f"memory_efficient_{'bf16' if in_bfloat16 else 'fp16'}"
         raise UserError(
-            f"--optimizer {cfg.optimizer._name}: does not go with {option}; give --optimizer adam, "
-            "or --bf16 alone"
-        )
+            Option("optimizer", cfg.optimizer._name), ": does not go with ", Option(given, True),
+            "; give ", Option("optimizer", "adam"), ", or ", Option("bf16", True), " alone",
+        )  # fmt: skip
     init(self, cfg, params, optimizer, allow_unsupported, **kwargs)
 
 
@@ -262,8 +267,8 @@ def check_unlocked(trainer) -> None:
     given = trainer.cfg.checkpoint
     if trainer.is_data_parallel_master and not given.no_save and not hold(given.save_dir):
         raise UserError(
-            f"--save-dir {given.save_dir}: in use by another training; wait for it to end, or "
-            "give another"
+            Option("save_dir", given.save_dir),
+            ": in use by another training; wait for it to end, or give another",
         )
 
 
@@ -297,8 +302,9 @@ def report_divergence(original, self, *args, **kwargs):
             raise
         record_divergence(self)
         where = " in float16, at the smallest loss scale" if scaled else ""
-        cure = "give --clip-norm, or train with --bf16" if scaled else "or give --clip-norm"
+        clip, half = Option("clip_norm"), Option("bf16", True)
+        cure = ["give ", clip, ", or train with ", half] if scaled else ["or give ", clip]
         raise UserError(
             f"update {self.get_num_updates() + 1}: the gradients are NaN or infinite{where}; "
-            f"lower the learning rate, warm up longer, {cure}"
-        ) from error
+            "lower the learning rate, warm up longer, ", *cure,
+        ) from error  # fmt: skip

@@ -12,8 +12,7 @@ from contextlib import contextmanager, nullcontext
 from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import flag
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.fairseq_fixes.best_metric import check_validations
 from diverse_mha.fairseq_fixes.dictionaries import Read, check_start_dictionaries, noted_in
 from diverse_mha.fairseq_fixes.log import say_batch, say_length
@@ -45,11 +44,12 @@ def resume_position(cfg):
             for name, before in position.get("limits", {}).items():
                 now = getattr(cfg.dataset, name)
                 if before != now:
-                    given = f"{flag(name)} {now}" if now is not None else f"no {flag(name)}"
-                    cure = f"give {flag(name)} {before}" if before is not None else "leave it out"
+                    cure = ["leave it out"] if before is None else ["give ", Option(name, before)]
                     raise UserError(
-                        f"{given}: changed within an epoch; {cure}, or --reset-dataloader"
-                    )
+                        "no " if now is None else "", Option(name, now),
+                        ": changed within an epoch; ", *cure,
+                        ", or ", Option("reset_dataloader", True),
+                    )  # fmt: skip
         now = cfg.distributed_training.distributed_world_size
         before = position.get("processes") or now
         of_epochs = cfg.optimization.update_freq

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from fairseq.file_io import PathManager
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError, named
 from diverse_mha.common.files import folder_error
-from diverse_mha.common.options import ANYWHERE, flag, same_value
+from diverse_mha.common.options import ANYWHERE, same_value
 from diverse_mha.fairseq_fixes.checkpoint_options import FILES
 from diverse_mha.fairseq_fixes.dictionaries import Read
 
@@ -60,7 +60,7 @@ def check_start(
         cure = "check the name, or leave it out"
         if exists(os.path.join(save_dir, path)):
             cure = f"give {os.path.join(save_dir, given)}"
-        raise UserError(f"{option} {path}: no such checkpoint; {cure}")
+        raise UserError(named(option, path), f": no such checkpoint; {cure}")
     if os.path.isdir(path):  # fairseq would train from scratch
         raise folder_error(path, option)
     return option, path
@@ -146,27 +146,26 @@ def check_same_run(
     for change in changed:
         if _refused(change, now, method_options):
             name = change.group if change.name == "_name" else change.name
-            cure = f"--restore-file {os.path.join(os.path.dirname(path), LAST)}"
+            cure = Option("restore_file", os.path.join(os.path.dirname(path), LAST))
             if change.name == "_name" and change[:2] in DEFINE_A_RUN:
-                cure = flag(DEFINE_A_RUN[change[:2]][0])
+                cure = Option(DEFINE_A_RUN[change[:2]][0], True)
+            new = ["to continue that run with the new value, add ", cure]
+            start = ["to start there from these weights, ", Option("finetune_from_model", path)]
             raise UserError(
-                f"{path}: trained with {flag(name)} {_text(change.before)}, which is now "
-                f"{_text(change.now)}; give another --save-dir, or, "
-                + (
-                    f"to continue that run with the new value, add {cure}"
-                    if fits
-                    else f"to start there from these weights, {FINETUNE} {path}"
-                )
-            )
+                f"{path}: trained with ", Option(name, _text(change.before)),
+                f", which is now {_text(change.now)}; give another ", Option("save_dir"), ", or, ",
+                *(new if fits else start),
+            )  # fmt: skip
     before, after = saved.get("criterion") or {}, now["criterion"]
     if method_options.get("criterion") and before.get("_name") == after.get("_name"):
         for name, value in before.items():
             off = value in (None, False, "") or same_value(value, 0)
             if name not in after and not off:
                 raise UserError(
-                    f"{path}: trained with {flag(name)} {value}, which is no longer registered; "
-                    "give the --user-dir of that training"
-                )
+                    f"{path}: trained with ", Option(name, value),
+                    ", which is no longer registered; give the ", Option("user_dir"),
+                    " of that training",
+                )  # fmt: skip
     return changed
 
 
@@ -198,8 +197,9 @@ def check_pruned_heads(path: str, saved: Mapping | None, now: Mapping) -> None:
         _options((options or {}).get("model")).get("pruned_heads") for options in (saved, now)
     )
     if before != after:
-        cure = f"give --pruned-heads '{before}'" if before else "leave out --pruned-heads"
-        raise UserError(f"{path}: has other pruned heads than the model; {cure}")
+        given = Option("pruned_heads", f"'{before}'" if before else None)
+        cure = "give " if before else "leave out "
+        raise UserError(f"{path}: has other pruned heads than the model; {cure}", given)
 
 
 def say_changes(path: str, changed: Collection[Change]) -> None:

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 import diverse_mha
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError, as_option
 from diverse_mha.common.files import CONFIGS, USER_DIR
 from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
@@ -63,7 +63,7 @@ def check_model(recipe: Recipe, cfg: DictConfig) -> None:
     try:
         _build_without_memory(cfg)
     except UserError as error:
-        raise _unfit(recipe, UserError(as_keys(str(error), keys_of_options(cfg)))) from None
+        raise _unfit(recipe, in_keys(error, keys_of_options(cfg))) from None
 
 
 def import_parts(recipe: Recipe) -> None:
@@ -72,7 +72,7 @@ def import_parts(recipe: Recipe) -> None:
     try:
         import_plugin(recipe.plugin)
     except UserError as error:
-        raise UserError(as_keys(str(error), {"user_dir": "common.user_dir"})) from None
+        raise in_keys(error, {"user_dir": "common.user_dir"}) from None
 
 
 def check(recipe: Recipe) -> dict[str, dict]:
@@ -348,3 +348,19 @@ def keys_of_options(settings: Mapping) -> dict[str, str]:
         for f in fields(kinds[group]) if kinds[group] else ():
             keys.setdefault(f.name, f"{group}.{f.name}")
     return keys
+
+
+def in_keys(error: UserError, keys: Mapping[str, str]) -> UserError:
+    """Return an error with its options as a recipe's keys: ``optimization.lr=[0.1]``.
+
+    ``keys`` maps names of options to keys. Options that a check has written out as text are
+    replaced, too.
+    """
+
+    def key(option: Option) -> str:
+        name = keys.get(option.name)
+        if name is None:
+            return as_option(option)
+        return name if option.value is None else f"{name}={spell(option.value)}"
+
+    return UserError(as_keys(error.spelt(key), keys))

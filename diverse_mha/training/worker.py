@@ -18,7 +18,6 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError, run_cli, user_error_in
 from diverse_mha.common.files import write_text
-from diverse_mha.common.options import as_keys
 from diverse_mha.common.status import read_status
 from diverse_mha.fairseq_fixes.save_folder import removed_if_refused
 from diverse_mha.recipes import machine
@@ -71,7 +70,7 @@ class Training:
         from fairseq_cli import train as fairseq_train
         from omegaconf import open_dict
 
-        from diverse_mha.recipes.configuration import keys_of_options, merge
+        from diverse_mha.recipes.configuration import in_keys, keys_of_options, merge
 
         rank = int(distributed.get(_RANK) or 0)
         started = {f"distributed_training.{key}": value for key, value in distributed.items()}
@@ -91,7 +90,7 @@ class Training:
             refused = user_error_in(error)
             if refused is None:
                 raise
-            raise UserError(as_keys(str(refused), keys_of_options(cfg))) from None
+            raise in_keys(refused, keys_of_options(cfg)) from None
 
     def _begin(self, new: bool) -> None:
         if self._saves:

@@ -96,9 +96,9 @@ LOGGED = (
 )
 RECIPES = [
     Row("new-folder-with-log", LOGGED + "criterion.disagreement=outputs",
-        "criterion.disagreement outputs", "choose from"),
+        "criterion.disagreement=outputs", "choose from"),
     Row("new-folder-no-start", LOGGED + "++checkpoint.finetune_from_model=no.pt",
-        "checkpoint.finetune_from_model no.pt", "check the name"),
+        "checkpoint.finetune_from_model=no.pt", "check the name"),
     Row("key", RECIPE.format("key"), "key.yaml: model.dropuot=0.1: model has no",
         "nearest are dropout"),
     Row("key-given", RECIPE.format("good") + "model.dropuot=1", "model.dropuot=1: model has no",
@@ -155,7 +155,7 @@ RECIPES = [
         "such as label_smoothed"),
     Row("no-batch-in-recipe", RECIPE.format("good") + "dataset.max_tokens=null",
         "dataset.max_tokens or dataset.batch_size is missing", "such as dataset.max_tokens=4000"),
-    Row("range", RECIPE.format("range"), "model.drophead 2", "below 1"),
+    Row("range", RECIPE.format("range"), "model.drophead=2", "below 1"),
     Row("architecture", RECIPE.format("arch"), "'transformer_disagre'", "transformer_disagree"),
     Row("optimizer", RECIPE.format("optimizer"), "'adamm'", "adam"),
     Row("method", RECIPE.format("good") + "+method=magic", "method=magic: no such",
@@ -166,8 +166,8 @@ RECIPES = [
     Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "give its lang"),
     Row("memory-efficient-key", RECIPE.format("good") + "optimizer._name=fused_adam "
         "++common.bf16=true ++common.memory_efficient_bf16=true",
-        "optimizer._name fused_adam: does not go with common.memory_efficient_bf16",
-        "or common.bf16 alone"),
+        "optimizer._name=fused_adam: does not go with common.memory_efficient_bf16",
+        "or common.bf16=true alone"),
     Row("interpolation", RECIPE.format("good") + "task.data='${nowhere}'", "'nowhere'",
         "not found"),
 ]  # fmt: skip

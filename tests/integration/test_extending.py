@@ -80,7 +80,7 @@ def test_a_recipe_uses_a_custom_term(data, tmp_path):
     printed = done.stdout + done.stderr
     assert done.returncode == 0 and re.search(r"balance=[\d.]+", printed), printed[-3000:]
     done = train_with(tmp_path / "gone")
-    missing = f"error: common.user_dir {tmp_path}/gone: not a package"
+    missing = f"error: common.user_dir={tmp_path}/gone: not a package"
     assert done.returncode == 2 and missing in done.stderr
 
 

@@ -1,14 +1,15 @@
 """Training in this process: errors name config keys, and a refused training leaves no folder."""
 
+import pickle
 import traceback
 from pathlib import Path
 
 import pytest
 from torch.multiprocessing import ProcessRaisedException
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import as_keys
-from diverse_mha.recipes.configuration import check, configure, keys_of_options
+from diverse_mha.recipes.configuration import check, configure, in_keys, keys_of_options
 from diverse_mha.recipes.recipe import read_recipe
 from diverse_mha.training import worker
 from diverse_mha.training.worker import Training, with_changes
@@ -64,6 +65,22 @@ def test_only_user_errors_in_a_worker_process_are_reported_in_one_line(
 )
 def test_errors_in_a_recipe_mention_config_keys_instead_of_options(option, key):
     assert as_keys(option, keys_of_options(configure(read_recipe("demo")))) == key
+
+
+def test_an_error_is_spelt_as_the_user_wrote_the_option():
+    error = UserError(
+        Option("max_tokens", 1),
+        ": no; give ",
+        Option("max_tokens", "a b"),
+        " or ",
+        Option("fp16", True),
+    )
+    assert str(error) == "--max-tokens 1: no; give --max-tokens a b or --fp16"
+    keys = {"max_tokens": "dataset.max_tokens", "fp16": "common.fp16"}
+    assert str(in_keys(error, keys)) == (
+        "dataset.max_tokens=1: no; give dataset.max_tokens='a b' or common.fp16=true"
+    )
+    assert str(in_keys(error, {})) == str(error) == str(pickle.loads(pickle.dumps(error)))
 
 
 def test_several_processes_get_the_recipe_as_it_was_composed_once(tmp_path, monkeypatch):
