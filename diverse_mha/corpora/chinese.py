@@ -36,6 +36,6 @@ def _segmenter():
     segmenter = jieba.Tokenizer()
     # In a shared temporary folder, jieba would load a cache that another user may have written.
     with tempfile.TemporaryDirectory(prefix="jieba-") as folder:
-        segmenter.tmp_dir = folder
+        vars(segmenter).update(tmp_dir=folder)  # jieba's own type says None
         segmenter.initialize()
     return segmenter

@@ -179,7 +179,8 @@ def main() -> None:
     args = parser.parse_args()
     pairs = list(zip(args.files[::2], args.files[1::2], strict=True))
     if args.what == "draw":
-        print(sample_pairs(*pairs, args.sample, args.sample_seed))
+        sources, targets = pairs
+        print(sample_pairs(sources, targets, args.sample, args.sample_seed))
         return
     letters = args.count_letters.split(",")
     counts = [
@@ -188,9 +189,11 @@ def main() -> None:
     limits = {"max_length": args.max_length, "max_ratio": args.max_ratio}
     rule = functools.partial(dropped_by, **limits, counts=counts)
     if args.what == "filter":
-        print(filter_pairs(*pairs, rule))
+        sources, targets = pairs
+        print(filter_pairs(sources, targets, rule))
     else:
-        hold_out(*pairs, args.every, rule)
+        sources, tokens, rest, held = pairs
+        hold_out(sources, tokens, rest, held, args.every, rule)
 
 
 if __name__ == "__main__":

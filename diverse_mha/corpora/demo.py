@@ -127,8 +127,8 @@ class Pair(NamedTuple):
 class Part(NamedTuple):
     """A part of a sentence in each language."""
 
-    lumi: list[str]
-    qorun: list[str]
+    lumi: list[Token]
+    qorun: list[Token]
     agrees: str = ""  # gender of a subject in Qorun, or "plural"
 
 

@@ -176,7 +176,7 @@ def _split(source: Path, target: Path, options: dict) -> str:
 def _binarise(source: Path, target: Path, options: dict) -> str:
     splits = read_columns(source, FIELDS)
     train = splits["train"]
-    words = Counter(word for text in train["input0"] + train["input1"] for word in text.split())
+    words = Counter(word for text in [*train["input0"], *train["input1"]] for word in text.split())
     labels = Counter(train["label"])
     # Dictionaries have every token, relation and length, even if a small data set lacks them.
     tokens = {token: words[token] for token in TOKENS}
@@ -194,7 +194,7 @@ def _binarise(source: Path, target: Path, options: dict) -> str:
 
 def main() -> None:
     """Run one step, and print a summary."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("what", choices=("read", "generate", "split", "binarise"))
     add("--version", type=int, choices=[VERSION], help="version of the generator")
@@ -210,7 +210,9 @@ def main() -> None:
     elif args.what == "read":
         print(_write_pairs(args.places[1], _read(args.places[0])))
     else:
-        print({"split": _split, "binarise": _binarise}[args.what](*args.places, cut))
+        step = {"split": _split, "binarise": _binarise}[args.what]
+        source, target = args.places
+        print(step(source, target, cut))
 
 
 if __name__ == "__main__":

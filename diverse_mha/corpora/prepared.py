@@ -62,7 +62,7 @@ def subwords_of(dictionary: Path) -> str | None:
         "sentencepiece": sum(word.startswith("\u2581") for word in words),
         "subword_nmt": sum(word.endswith("@@") for word in words),
     }
-    kind = max(counts, key=counts.get)
+    kind = max(counts, key=lambda kind: counts[kind])
     return kind if counts[kind] else None
 
 

@@ -76,9 +76,11 @@ def main() -> None:
     parser.add_argument("paths", nargs="+", type=Path)
     args = parser.parse_args()
     if args.what == "check":
-        print(check(*args.paths, {split: getattr(args, split) for split in SPLITS}))
+        (folder,) = args.paths
+        print(check(folder, {split: getattr(args, split) for split in SPLITS}))
     else:
-        print(describe(args.corpus, *args.paths, args.min_count))
+        raw, folder = args.paths
+        print(describe(args.corpus, raw, folder, args.min_count))
 
 
 if __name__ == "__main__":

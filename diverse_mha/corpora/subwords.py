@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.vocabulary import dictionaries_of
@@ -69,7 +70,7 @@ def learn_pieces(train: Sequence[Path], model: Path, pieces: int, *, escape: boo
     train = [path.absolute() for path in train]
     escaped = _ESCAPED if escape else {}
 
-    def learn(**more: bool | str) -> bytes:
+    def learn(**more: Any) -> bytes:
         data = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=(

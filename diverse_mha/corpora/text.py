@@ -10,7 +10,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from diverse_mha.common.errors import UserError
 
@@ -28,7 +28,7 @@ Parsed = TypeVar("Parsed")
 
 
 @contextlib.contextmanager
-def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
+def open_unpacked(path: Path) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     """Context manager: open a file for reading; gzip is recognised by content and unpacked."""
     with open(path, "rb") as raw:
         opener = gzip.open if raw.read(2) == b"\x1f\x8b" else open
@@ -110,6 +110,10 @@ def has_rules(code: str) -> bool:
     return code in NonbreakingPrefixes().available_langs.values()
 
 
+def _single_spaces(sentence: str) -> str:
+    return " ".join(sentence.split())
+
+
 def make_tokeniser(
     language: str,
     *,
@@ -137,11 +141,9 @@ def make_tokeniser(
         nfc: Compose letters and their marks (Unicode's NFC) first.
     """
     raw = tokeniser == "none"
+    split: Callable[[str], str]
     if raw:
-
-        def split(sentence: str) -> str:
-            return " ".join(sentence.split())
-
+        split = _single_spaces
     elif language == "zh":
         from diverse_mha.corpora.chinese import make_chinese_tokeniser
 
@@ -152,10 +154,12 @@ def make_tokeniser(
         cut = MosesTokenizer(lang=language).tokenize
         normalizer = MosesPunctNormalizer(lang=language)
 
-        def split(sentence: str) -> str:
+        def split_as_moses(sentence: str) -> str:
             if normalise:
                 sentence = normalizer.normalize(sentence)
-            return cut(sentence, aggressive_dash_splits=aggressive, return_str=True)
+            return str(cut(sentence, aggressive_dash_splits=aggressive, return_str=True))
+
+        split = split_as_moses
 
     def tokenise(sentence: str) -> str:
         if nfc:

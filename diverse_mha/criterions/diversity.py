@@ -3,6 +3,7 @@
 import logging
 import math
 
+from fairseq.criterions import FairseqCriterion
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
@@ -57,7 +58,7 @@ class Recorder:
         return getattr(self._model, name)
 
 
-class DiversityMixin:
+class DiversityMixin(FairseqCriterion):
     """Mixin: adds diversity terms to a fairseq criterion; list it before the criterion's class.
 
     The loss becomes token loss + sample_size * sum of weight * term. fairseq divides gradients by

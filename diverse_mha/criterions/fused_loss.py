@@ -92,8 +92,8 @@ class _FusedLoss(torch.autograd.Function):
         # On a CPU float32 sums would be slower.
         sums = rows.dtype if real is None else dtype
         in_place = dtype == rows.dtype or real is None
-        grad_rows = torch.empty_like(rows, dtype=sums) if needs_grad else None
-        grad_weight = torch.zeros_like(weight, dtype=sums) if needs_grad else None
+        grad_rows = torch.empty_like(rows, dtype=sums) if needs_grad else rows[:0]
+        grad_weight = torch.zeros_like(weight, dtype=sums) if needs_grad else weight[:0]
         total_weight = None  # float32 sum of grad_weight, if that is in half precision
         step = BLOCK_ROWS if real is None else max(BLOCK_SIZE // size, 1)
         buffer = rows.new_empty(min(step, len(rows)), size)
@@ -111,10 +111,26 @@ class _FusedLoss(torch.autograd.Function):
                 top = p.amax(dim=1, keepdim=True)  # (N', 1)
                 total = p.sub_(top).exp_().sum(dim=1, keepdim=True)
                 log_total = top + total.log()
+                if needs_grad:
+                    # Gradients are linear in p, so the target word's part is subtracted from p. It
+                    # stays unnormalised: dividing the smaller factors by its sum is cheaper.
+                    p.scatter_add_(1, y, -right * total)
+                    if f.dtype == torch.float16:  # unnormalised sums over many words overflow
+                        p.div_(total)
+                        total.fill_(1.0)
+                    share = (1.0 / total).to(f.dtype)
+                    p = block.copy_(p)
+                    torch.mm(p, weight, out=grad_rows[start : start + step]).mul_(share)
+                    grad_weight.addmm_(p.t(), f * share)
             else:
                 log_p = torch.log_softmax(block, dim=1, dtype=dtype)  # also converts to float32
                 log_of_y = log_p.gather(1, y)
                 log_total = of_y - log_of_y
+                if needs_grad:
+                    p = torch.exp(log_p, out=block)  # exp in float32, then rounded once
+                    p.scatter_(1, y, (log_of_y.exp() - right).to(p.dtype))
+                    grad_rows[start : start + step].copy_(torch.mm(p, weight))
+                    grad_weight.add_(torch.mm(p.t(), f))
             if real is not None:
                 is_real = real[start : start + step, None]
                 of_y, log_total = of_y * is_real, log_total * is_real
@@ -122,24 +138,7 @@ class _FusedLoss(torch.autograd.Function):
             nll += (log_total - of_y)[kept].sum()
             smooth += size * log_total[kept].sum() - (f.to(dtype) @ weight_sum).sum()
             if needs_grad:
-                # Gradients are linear in p, so the target word's part is subtracted from p.
-                grad = grad_rows[start : start + step]
-                if in_place:
-                    # p stays unnormalised: dividing the smaller factors by its sum is cheaper.
-                    p.scatter_add_(1, y, -right * total)
-                    if f.dtype == torch.float16:  # unnormalised sums over many words overflow
-                        p.div_(total)
-                        total.fill_(1.0)
-                    share = (1.0 / total).to(f.dtype)
-                    p = block.copy_(p)
-                    torch.mm(p, weight, out=grad).mul_(share)
-                    grad_weight.addmm_(p.t(), f * share)
-                else:
-                    p = torch.exp(log_p, out=block)  # exp in float32, then rounded once
-                    p.scatter_(1, y, (log_of_y.exp() - right).to(p.dtype))
-                    grad.copy_(torch.mm(p, weight))
-                    grad_weight.add_(torch.mm(p.t(), f))
-                grad.sub_((even * weight_sum).to(sums))
+                grad_rows[start : start + step].sub_((even * weight_sum).to(sums))
         if needs_grad:
             if total_weight is not None:
                 grad_weight = _moved(grad_weight, total_weight)

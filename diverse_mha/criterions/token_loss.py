@@ -1,14 +1,18 @@
 """The token loss: fairseq's, or fused with the output projection, also for an adaptive softmax."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
-from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel
 from fairseq.modules.adaptive_softmax import AdaptiveSoftmax
 from torch import Tensor
 
+from diverse_mha.common.options import option
+from diverse_mha.common.typed import with_options
 from diverse_mha.criterions.diversity import Recorder
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
 
@@ -16,20 +20,29 @@ TOKEN_LOSSES = ("auto", "stock")
 
 
 @dataclass
-class TokenLossConfig:
+class TokenLossOptions:
     """The option of ``FusedTokenLoss``."""
 
-    token_loss: ChoiceEnum(TOKEN_LOSSES) = field(
-        default="auto",
-        metadata={
-            "help": "how the token loss is computed: stock (fairseq's code), or auto (fused with "
-            "the output projection, in less time and memory, equal up to rounding; stock with "
-            "several processes or --amp)"
-        },
+    token_loss: str = option(
+        "auto",
+        "how the token loss is computed: stock (fairseq's code), or auto (fused with the output "
+        "projection, in less time and memory, equal up to rounding; stock with several processes "
+        "or --amp)",
+        choices=TOKEN_LOSSES,
     )
 
 
-class FusedTokenLoss:
+TokenLossConfig = with_options(FairseqDataclass, fields(TokenLossOptions), "TokenLossConfig")
+
+if TYPE_CHECKING:  # the criterion after the mixin has what this one has
+    from fairseq.criterions.label_smoothed_cross_entropy import (
+        LabelSmoothedCrossEntropyCriterion as TokenCriterion,
+    )
+else:
+    from fairseq.criterions import FairseqCriterion as TokenCriterion
+
+
+class FusedTokenLoss(TokenCriterion):
     """Mixin: lets a criterion of translation or language models apply the output projection.
 
     List it before ``DiversityMixin`` among the base classes. It uses the criterion's ``eps`` (label
@@ -42,7 +55,7 @@ class FusedTokenLoss:
     token_loss: str
 
     @classmethod
-    def build_criterion(cls, cfg, task):
+    def build_criterion(cls, cfg: Any, task):
         """Build the criterion from the options."""
         criterion = super().build_criterion(cfg, task)
         criterion.token_loss = str(cfg.token_loss)
@@ -54,8 +67,9 @@ class FusedTokenLoss:
             return None
         # A wrapper for several processes, such as DDP's, must see all parameters used in its own
         # forward pass, so the projection stays there.
-        bare = isinstance(model, BaseFairseqModel) and hasattr(model, "output_weight")
-        weight = model.output_weight() if bare else None
+        bare = model if isinstance(model, BaseFairseqModel) else None
+        of_model = getattr(bare, "output_weight", None)
+        weight = of_model() if of_model is not None else None
         if weight is None or torch.is_autocast_enabled(weight.device.type):
             return None
         # Fuse the loss without terms, too, so that a method and its baseline round equally.
@@ -119,7 +133,8 @@ def fused_adaptive_loss(
     rows = softmax.dropout_module(features.reshape(-1, features.size(-1)))
     words, rows_of = softmax.adapt_target(target)
     loss, _ = fused_label_smoothed_loss(rows, head, words[0], 0.0, padding_idx)
-    for tail, of_band, chosen in zip(softmax.tail, words[1:], rows_of, strict=True):
+    tails = cast("Iterable[Any]", softmax.tail)  # torch types them as Module; they are Sequential
+    for tail, of_band, chosen in zip(tails, words[1:], rows_of, strict=True):
         if chosen is not None:
             inner = tail[:-1](rows.index_select(0, chosen))
             loss += fused_label_smoothed_loss(inner, tail[-1].weight, of_band, 0.0, padding_idx)[0]

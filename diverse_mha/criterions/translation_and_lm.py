@@ -58,7 +58,10 @@ class CrossEntropyDiversityConfig(TokenLossConfig, DiversityConfig, CrossEntropy
 
 
 @register_criterion("cross_entropy_with_diversity", dataclass=CrossEntropyDiversityConfig)
-class CrossEntropyWithDiversity(FusedTokenLoss, DiversityMixin, CrossEntropyCriterion):
+# fairseq's reduce_metrics is a static method here and a class method elsewhere; calls are the same.
+class CrossEntropyWithDiversity(  # pyright: ignore[reportIncompatibleMethodOverride]
+    FusedTokenLoss, DiversityMixin, CrossEntropyCriterion
+):
     """fairseq's ``cross_entropy`` plus the terms that are switched on."""
 
 
@@ -68,7 +71,10 @@ class AdaptiveDiversityConfig(TokenLossConfig, DiversityConfig, AdaptiveLossConf
 
 
 @register_criterion("adaptive_loss_with_diversity", dataclass=AdaptiveDiversityConfig)
-class AdaptiveLossWithDiversity(FusedTokenLoss, DiversityMixin, FusedAdaptiveLoss):
+# As above.
+class AdaptiveLossWithDiversity(  # pyright: ignore[reportIncompatibleMethodOverride]
+    FusedTokenLoss, DiversityMixin, FusedAdaptiveLoss
+):
     """fairseq's ``adaptive_loss`` plus the terms that are switched on."""
 
     @classmethod

@@ -81,7 +81,7 @@ def convert(
             "(or this package with [export])"
         )
     stock = stock_state(path, state, namespace=True)
-    text = None
+    text = source = None
     args = stock["args"]
     if alignment is not None:
         layer, head, heads = alignment.layer, alignment.head, args.decoder_attention_heads
@@ -97,7 +97,7 @@ def convert(
         convert_stock(path, stock, data, output, quantization)
     except NotConvertible as error:
         raise UserError(f"{error}; give other options, or --format fairseq") from error
-    if text:
+    if text is not None and source is not None:
         shutil.copy(source.model, output)
         shutil.copy(plain_text.__file__, output / "translate.py")
         (output / "text.json").write_text(json.dumps(text, indent=2), encoding="utf-8")

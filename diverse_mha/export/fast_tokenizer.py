@@ -85,7 +85,7 @@ def _merges(model: Path, vocabulary: dict[str, int]) -> list[tuple[str, str]]:
     text = (n for n in range(len(pieces)) if not (pieces.is_control(n) or pieces.is_unknown(n)))
     scores = {pieces.id_to_piece(n): pieces.get_score(n) for n in text}
     merges = []
-    for piece in sorted(scores, key=scores.get, reverse=True):
+    for piece in sorted(scores, key=lambda piece: scores[piece], reverse=True):
         if piece not in vocabulary:
             raise UserError(f"the dictionary lacks piece {piece} of sentencepiece's model")
         parts = [(piece[:at], piece[at:]) for at in range(1, len(piece))]

@@ -5,6 +5,7 @@ sentencepiece, and sacremoses if the model's data was tokenised. ``text.json`` d
 preparation of the data.
 """
 
+import io
 import json
 import re
 import sys
@@ -22,17 +23,17 @@ def encoder(made: dict):
         from subword_nmt.apply_bpe import BPE
 
         with open(HERE / made["model"], encoding="utf-8") as codes:
-            segment = BPE(codes).segment_tokens
+            cut = BPE(codes).segment_tokens
     else:
         from sentencepiece import SentencePieceProcessor
 
         processor = SentencePieceProcessor(model_file=str(HERE / made["model"]))
 
-        def segment(words):
-            return processor.encode(" ".join(words), out_type=str)
+        def cut(tokens):
+            return processor.encode(" ".join(tokens), out_type=str)
 
-    moses = made["tokeniser"] == "moses"
-    if moses:
+    normalise = tokenise = None
+    if made["tokeniser"] == "moses":
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
         normalise = MosesPunctNormalizer(made["source"]).normalize
@@ -42,22 +43,23 @@ def encoder(made: dict):
         line = unicodedata.normalize("NFC", line)
         if made["straight_apostrophes"]:
             line = line.replace("\u2019", "'")
-        if made["normalise"] or not moses:
+        if made["normalise"] or tokenise is None:
             line = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", line)
-        if moses:
+        if normalise is not None and tokenise is not None:
             line = normalise(line) if made["normalise"] else line
-            line = tokenise(line, aggressive_dash_splits=made["aggressive"], return_str=True)
-        return segment((line.lower() if made["lowercase"] else line).split())
+            line = str(tokenise(line, aggressive_dash_splits=made["aggressive"], return_str=True))
+        return cut((line.lower() if made["lowercase"] else line).split())
 
     return encode
 
 
 def decoder(made: dict):
     """Return a function that joins subwords to a line of plain text."""
+    rules, punctuation = None, made["punctuation"]
     if made["tokeniser"] == "moses":
         from sacremoses import MosesDetokenizer
 
-        rules, punctuation = MosesDetokenizer(made["target"]), made["punctuation"]
+        rules = MosesDetokenizer(made["target"])
         rules.IS_PUNCT = re.compile(punctuation["closing"])
 
     def decode(pieces: list[str]) -> str:
@@ -65,7 +67,7 @@ def decoder(made: dict):
             text = (" ".join(pieces) + " ").replace("@@ ", "")
         else:
             text = "".join(pieces).replace("\u2581", " ").translate(ESCAPES)
-        if made["tokeniser"] == "moses":
+        if rules is not None:
             text = rules.detokenize(text.split())
             text = re.sub(punctuation["wide"], r"\1", text) if punctuation["wide"] else text
         return text.strip()
@@ -89,7 +91,8 @@ def main() -> None:
     import ctranslate2
 
     made = json.loads((HERE / "text.json").read_text(encoding="utf-8"))
-    sys.stdout.reconfigure(encoding="utf-8")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
     tokenised, decode = [*map(encoder(made), read(sys.stdin.buffer))], decoder(made)
     for number, line in enumerate(tokenised, 1):
         if len(line) > made["longest_source"]:

@@ -91,7 +91,8 @@ def build(path: str, args: Namespace, parameters: dict, sizes: tuple[int, int]):
         raise UserError(f"{path}: parameter {(missing + unknown)[0]} does not fit FSMT's model")
     for side in (model.model.encoder, model.model.decoder):
         positions = side.embed_positions
-        positions.make_weight(*positions.weight.shape, positions.padding_idx)
+        count, width = positions.weight.shape
+        positions.make_weight(count, width, positions.padding_idx)
     model.generation_config.update(
         num_beams=5, max_length=200, early_stopping=True, length_penalty=1.0
     )
@@ -115,15 +116,17 @@ def convert(path: str, state: dict, data: str, output: Path) -> str:
     _check(path, args)
     if not getattr(args, "source_lang", None) or not getattr(args, "target_lang", None):
         args.source_lang, args.target_lang = infer_language_pair(data)
-    languages = args.source_lang, args.target_lang
-    words = tuple(Dictionary.load(str(Path(data, f"dict.{code}.txt"))) for code in languages)
+    languages: tuple[str, str] = vars(args)["source_lang"], vars(args)["target_lang"]
+    source, target = (Dictionary.load(str(Path(data, f"dict.{code}.txt"))) for code in languages)
     with torch.no_grad():
-        model = build(path, args, stock["model"], tuple(map(len, words)))
+        model = build(path, args, stock["model"], (len(source), len(target)))
     model.save_pretrained(output)
     sides: list[Side] = []
     try:
         sides = [read_side(data, code) for code in languages]
-        summary = "with its tokenizer" + write_tokenizer(output, (*sides,), languages, words)
+        summary = "with its tokenizer" + write_tokenizer(
+            output, (sides[0], sides[1]), languages, (source, target)
+        )
     except UserError as error:
         files = ", ".join(write_vocabulary(output, data, languages, sides))
         summary = f"without a tokenizer: {error}; its vocabulary is in {files}"

@@ -18,8 +18,10 @@ class FusedAdam(adam.Adam):
     Parameters are float32 or float64; with ``--bf16`` and ``--fp16`` fairseq passes float32 copies.
     """
 
-    @property
-    def supports_memory_efficient_fp16(self) -> bool:
+    @property  # fairseq's returns True and nothing else
+    def supports_memory_efficient_fp16(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+    ) -> bool:
         """False: the kernel would keep moving averages in half precision.
 
         fairseq's Adam keeps them in float32.
@@ -95,7 +97,9 @@ class FairseqAdam(adam.FairseqAdam):
         if aggregate_norm_fn is not None:
             norm = aggregate_norm_fn(norm)
         if max_norm > 0:
-            torch._foreach_mul_(grads, (max_norm / (norm + 1e-6)).clamp_(max=1))
+            share = (max_norm / (norm + 1e-6)).clamp_(max=1)
+            # torch has no public name for it.
+            torch._foreach_mul_(grads, share)  # pyright: ignore[reportPrivateImportUsage]
         return norm
 
 
