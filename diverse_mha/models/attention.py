@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from diverse_mha.attention import HeadStates
+from diverse_mha.attention import HeadStates, LogitMap, ProjectionMap
 from diverse_mha.attention.core import OpenHeads, launches_cost, padding_bias
 from diverse_mha.models.cached_keys import CachedKeys
 from diverse_mha.models.pruned_heads import HEAD_AXES, shrink
@@ -59,10 +59,10 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         self_attention: bool = False,
         encoder_decoder_attention: bool = False,
         aggregation: nn.Module | None = None,
-        logit_map: nn.Module | None = None,
+        logit_map: LogitMap | None = None,
         carry_logits: bool = False,
         drophead: nn.Module | None = None,
-        projections: nn.Module | None = None,
+        projections: ProjectionMap | None = None,
         carry_values: bool = False,
         pruned: tuple[int, ...] = (),
         head_axes: Mapping[str, int] | None = None,
@@ -85,7 +85,8 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
             shrink(self, self.head_axes, self.kept_heads, num_heads)
             self.num_heads = len(self.kept_heads)
 
-    def forward(
+    # Batch first, with other arguments than fairseq's: only our layers call it.
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         query: Tensor,
         key: Tensor | None,
@@ -128,7 +129,8 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         if joint is not None:
             k, v, carried = self.map_projections(*joint[1:], first_values)
         elif incremental_state is None:
-            k, v, carried = self.project_keys(query if self.self_attention else key, first_values)
+            source = query if self.self_attention or key is None else key
+            k, v, carried = self.project_keys(source, first_values)
         else:
             k, v, key_padding_mask, carried = self.cached_keys(
                 query, key, key_padding_mask, incremental_state, static_kv, first_values
@@ -171,6 +173,8 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         weight, bias = (torch.cat([getattr(p, name) for p in parts]) for name in ("weight", "bias"))
         joint = F.linear(x, weight, bias).unflatten(-1, (3, self.num_heads, -1))
         if self.cascade is None:
-            return tuple(x.transpose(1, 2) for x in joint.unbind(2))
+            q, k, v = joint.unbind(2)
+            return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         # Made contiguous once; otherwise each matrix product would copy its operand.
-        return joint.permute(2, 0, 3, 1, 4).contiguous().unbind()  # from (3, B, H, L, D)
+        q, k, v = joint.permute(2, 0, 3, 1, 4).contiguous().unbind()  # from (3, B, H, L, D)
+        return q, k, v

@@ -6,10 +6,12 @@ fairseq still loads strictly; one line says why a checkpoint does not fit.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, cast
 
 import torch
+from fairseq.models import BaseFairseqModel
 from fairseq.modules.adaptive_softmax import AdaptiveSoftmax, TiedHeadModule, TiedLinear
 from torch import Tensor, nn
 
@@ -22,7 +24,7 @@ from diverse_mha.models.parts import ATTENTIONS, SIDES
 logger = logging.getLogger(__name__)
 
 
-class StartsWarm:
+class StartsWarm(BaseFairseqModel):
     """Mixin, before fairseq's model: loads checkpoints that lack parts of our methods."""
 
     @property
@@ -163,6 +165,8 @@ class DiverseModel(StartsWarm):
 class OutputWeight:
     """Mixin of models whose output projection a loss may apply."""
 
+    decoder: Any  # fairseq's
+
     def output_weight(self) -> Tensor | None:
         """Return the weight (V, C) of an output projection without bias or hooks, else None.
 
@@ -175,10 +179,12 @@ class OutputWeight:
 
 
 def _head_weight(softmax: AdaptiveSoftmax) -> Tensor | None:
-    head, tails = softmax.head, [tail[-1] for tail in softmax.tail]
+    head = softmax.head
+    # torch types the members of a list as Module.
+    tails = [tail[-1] for tail in cast("Iterable[nn.Sequential]", softmax.tail)]
     parts = [head.word_proj, head.class_proj] if isinstance(head, TiedHeadModule) else [head]
-    weights = [_plain_weight(part) for part in parts]
-    if any(w is None for w in [*weights, *map(_plain_weight, tails)]):
+    weights = [weight for part in parts if (weight := _plain_weight(part)) is not None]
+    if len(weights) < len(parts) or any(_plain_weight(tail) is None for tail in tails):
         return None
     if any(map(_hooked, softmax.modules())):
         return None
@@ -193,7 +199,7 @@ def _plain_weight(linear: nn.Module) -> Tensor | None:
     # Pruning and weight norm compute the weight at each call.
     if _hooked(linear) or "weight" not in linear._parameters:
         return None
-    return linear.weight
+    return linear._parameters["weight"]
 
 
 def _hooked(module: nn.Module) -> bool:

@@ -1,18 +1,27 @@
 """Keys and values kept between the steps of decoding, stored once for the beams of a sentence."""
 
+from typing import Any
+
 import torch
+from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from diverse_mha.attention.core import rows_per_key
 
 
-class CachedKeys:
+class CachedKeys(MultiheadAttention):
     """Mixin: cached keys of an attention module in decoding; list it before fairseq's class.
 
     The beams of a sentence attend to the same source. After ``set_beam_size``, which fairseq's
     generator calls, equal keys of beams are stored once. Equality is checked, so a beam size that
     an earlier search has left is harmless.
     """
+
+    def project_keys(
+        self, key: Tensor, first_values: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return keys and values (B, H, S, D) of (B, S, Ck), and values for the next layer."""
+        raise NotImplementedError
 
     def cached_keys(
         self,
@@ -32,14 +41,13 @@ class CachedKeys:
             padding mask of the keys (B / fold, S) or None; and the values of this step for the
             next layer, or None.
         """
-        cache = self._get_input_buffer(incremental_state)
+        cache: dict[str, Any] = self._get_input_buffer(incremental_state)
         k, v, carried = cache.get("prev_key"), cache.get("prev_value"), None
-        if k is None or not static_kv:
+        if k is None or v is None or not static_kv:
+            key = query if self.self_attention or key is None else key
             if self.encoder_decoder_attention and self.beam_size > 1:
                 key, key_padding_mask = self._one_per_sentence(query, key, key_padding_mask)
-            new_k, new_v, carried = self.project_keys(
-                query if self.self_attention else key, first_values
-            )
+            new_k, new_v, carried = self.project_keys(key, first_values)
             cache["fold"] = rows_per_key(query, new_k)
             k = new_k if k is None else torch.cat([k, new_k], dim=2)
             v = new_v if v is None else torch.cat([v, new_v], dim=2)
@@ -66,15 +74,15 @@ class CachedKeys:
         return key[:: self.beam_size], key_padding_mask
 
     def reorder_incremental_state(
-        self, incremental_state: dict, new_order: Tensor, plans: dict | None = None
-    ) -> dict:
+        self, incremental_state: dict | None, new_order: Tensor, plans: dict | None = None
+    ) -> dict | None:
         """Set row i of the decoding state to row ``new_order[i]``; ``new_order`` is (B',).
 
         Keys stay shared while their rows stay together, as in fairseq's search. ``plans`` caches
         the rows to keep, for other modules with the same order.
         """
-        cache = self._get_input_buffer(incremental_state)
-        if cache.get("prev_key") is None:
+        cache: dict[str, Any] = self._get_input_buffer(incremental_state)
+        if incremental_state is None or cache.get("prev_key") is None:
             return incremental_state
         # A cache that was set through fairseq's _set_input_buffer has no "fold".
         shape = cache.get("fold", 1), cache["prev_key"].size(0)

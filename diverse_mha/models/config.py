@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import partial
-from typing import Optional
+from typing import Any, Optional, cast
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -97,10 +97,11 @@ class LanguageModelConfig(SeamConfig, TransformerLanguageModelConfig):
     default is 512 for every model, with a projection to and from another width.
     """
 
-    decoder_input_dim: Optional[int] = field(
+    # fairseq's type is int; the docstring says what None means.
+    decoder_input_dim: Optional[int] = field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default=512, metadata={"help": "decoder input dimension"}
     )
-    decoder_output_dim: Optional[int] = field(
+    decoder_output_dim: Optional[int] = field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default=512, metadata={"help": "decoder output dimension"}
     )
 
@@ -112,8 +113,10 @@ def to_namespace(cfg) -> Namespace:
     """
     if isinstance(cfg, Namespace):
         return Namespace(**vars(cfg))  # a copy, as the original goes into the checkpoint
+    options: dict[str, Any]
     if OmegaConf.is_config(cfg):
-        options = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+        container = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+        options = cast("dict[str, Any]", container)
     elif is_dataclass(cfg):
         options = {f.name: getattr(cfg, f.name) for f in fields(cfg)}
         # Leave out interpolations, whose configuration does not exist here.

@@ -56,7 +56,8 @@ class DiverseDecoder(TransformerDecoderBase):
             state_dict.pop(projection, None)
         return state_dict
 
-    def forward(
+    # Called by position up to the third argument; fairseq's others are not supported.
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         prev_output_tokens: Tensor,
         encoder_out: dict[str, list] | None = None,
@@ -106,10 +107,11 @@ class DiverseDecoder(TransformerDecoderBase):
         for module in self.modules():
             if isinstance(module, CachedKeys):
                 module.reorder_incremental_state(incremental_state, new_order, plans)
-            elif hasattr(module, "reorder_incremental_state"):
-                module.reorder_incremental_state(incremental_state, new_order)
+            elif (reorder := getattr(module, "reorder_incremental_state", None)) is not None:
+                reorder(incremental_state, new_order)
 
-    def extract_features(
+    # As forward.
+    def extract_features(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         prev_output_tokens: Tensor,
         encoder_out: dict[str, list] | None = None,
@@ -157,8 +159,10 @@ class DiverseDecoder(TransformerDecoderBase):
                 wanted_cross=wanted_cross,
             )
             inner_states.append(x.transpose(0, 1))
-            own = HeadStates(*states[:WIDTH], masks.own_padding, masks.own_padding)
-            cross = HeadStates(*states[WIDTH:], masks.own_padding, masks.cross_padding)
+            own_masks = (masks.own_padding, masks.own_padding)
+            own = HeadStates._make((*states[:WIDTH], *own_masks))
+            cross_masks = (masks.own_padding, masks.cross_padding)
+            cross = HeadStates._make((*states[WIDTH:], *cross_masks))
             if number == aligned and cross.weights is not None:
                 attn = cross.weights[:, :alignment_heads].mean(dim=1)  # (B, T, S)
             own_records.append(own)
@@ -214,9 +218,8 @@ class DiverseDecoder(TransformerDecoderBase):
         self_bias = None
         if padded_left or self._carries:
             self_bias = causal_bias(tokens.size(1), dtype, tokens.device)
-        if padded_left:
-            # The causal mask hides padding on the right only.
-            self_bias = torch.minimum(self_bias, padding_bias(padding, dtype))
+            if padded_left:  # the causal mask hides padding on the right only
+                self_bias = torch.minimum(self_bias, padding_bias(padding, dtype))
         if cross_padding is not None:
             cross_bias = padding_bias(cross_padding, dtype)
         return _Masks(own_padding, self_bias, self_bias is None, cross_padding, cross_bias)

@@ -65,7 +65,7 @@ class DiverseEncoder(TransformerEncoderBase):
             if return_all_hiddens:
                 hiddens.append(x.transpose(0, 1))
             if return_head_states:
-                records.append(HeadStates(*states, record_mask, record_mask))
+                records.append(HeadStates._make((*states, record_mask, record_mask)))
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         encoded = {

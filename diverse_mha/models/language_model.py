@@ -1,5 +1,7 @@
 """Decoder-only models for language modelling."""
 
+from typing import cast
+
 from fairseq import options
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel
@@ -31,9 +33,9 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
     config = LanguageModelConfig
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, args, task):
         """Check the options and build the model."""
-        args = to_namespace(cfg)
+        args = to_namespace(args)
         for side in ("input", "output"):
             if getattr(args, f"decoder_{side}_dim", None) is None:
                 setattr(args, f"decoder_{side}_dim", args.decoder_embed_dim)
@@ -62,7 +64,7 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
             args.decoder_input_dim,
             args.adaptive_input_factor,
             args.decoder_embed_dim,
-            options.eval_str_list(args.adaptive_input_cutoff, type=int),
+            cast("list[int]", options.eval_str_list(args.adaptive_input_cutoff, type=int)),
         )
 
     def forward(self, src_tokens: Tensor, **kwargs) -> tuple[Tensor, dict]:

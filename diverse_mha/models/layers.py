@@ -58,6 +58,17 @@ def _with_autocast(forward: Callable, *args, autocast: tuple | None = None, **op
 class _Layer:
     """Mixin of encoder and decoder layers; list it before fairseq's class."""
 
+    _seams: Seams
+    _number: int
+    normalize_before: bool
+    final_layer_norm: nn.Module
+    dropout_module: nn.Module
+    activation_dropout_module: nn.Module
+    activation_fn: Callable[[Tensor], Tensor]
+    fc1: nn.Module
+    fc2: nn.Module
+    self_attn: DiverseAttention
+
     def build_attention(self, component: str, embed_dim: int, cfg, **options) -> DiverseAttention:
         """Build an attention module of the layer."""
         heads = getattr(cfg, SIDES[component]).attention_heads
@@ -98,7 +109,8 @@ class DiverseEncoderLayer(_Layer, TransformerEncoderLayerBase):
         """Build the layer's attention module; called by fairseq's constructor."""
         return self.build_attention("encoder", embed_dim, cfg, self_attention=True)
 
-    def forward(
+    # Batch first, with other arguments than fairseq's: only our encoder calls it.
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         x: Tensor,
         bias: Tensor | None = None,
@@ -138,6 +150,8 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
     leaves out the attention to the encoder.
     """
 
+    encoder_attn: DiverseAttention | None
+
     def __init__(self, cfg, seams: Seams, number: int, no_encoder_attn: bool = False):
         self._seams, self._number = (
             seams,
@@ -156,7 +170,8 @@ class DiverseDecoderLayer(_Layer, TransformerDecoderLayerBase):
             "cross", embed_dim, cfg, kdim=kdim, encoder_decoder_attention=True
         )
 
-    def forward(
+    # Batch first, with other arguments than fairseq's: only our decoder calls it.
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         x: Tensor,
         encoder_out: Tensor | None = None,

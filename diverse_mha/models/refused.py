@@ -40,7 +40,7 @@ def check_model_options(args) -> None:
     for side in ("encoder", "decoder"):
         width = getattr(args, f"{side}_embed_dim", None)
         heads = getattr(args, f"{side}_attention_heads", None)
-        if None not in (width, heads) and (heads < 1 or width % heads):
+        if width is not None and heads is not None and (heads < 1 or width % heads):
             raise UserError(
                 f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
                 "give a divisor"

@@ -168,11 +168,11 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
         self.sentences = sentences
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, args, task):
         """Check the options and build the model."""
         if not hasattr(task, "labels"):
             raise UserError("--arch sentence_classifier needs --task sentence_classification")
-        args = to_namespace(cfg)
+        args = to_namespace(args)
         check_model_options(args)
         given = read_options(ClassifierOptions, args)
         seams = Seams.from_options(args, ("encoder",))
@@ -197,7 +197,8 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
         )
         return cls(encoder, pooling, classifier, task.sentences)
 
-    def forward(
+    # fairseq's passes any argument to the encoder; a classifier knows its own.
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
@@ -233,11 +234,11 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
 
     def _vectors(self, tokens: Tensor) -> Tensor:
         """Return the vectors (n * B, D) of sentences, in two passes if that saves time on a CPU."""
-        groups = None
+        groups = lengths = None
         if tokens.device.type == "cpu" and not self._draws_for_the_batch():
             lengths = tokens.ne(self.encoder.padding_idx).sum(dim=1).clamp(min=1)
             groups = split_by_length(lengths)
-        if groups is None:
+        if groups is None or lengths is None:
             return self._encode(tokens)[0]
         vectors = [self._encode(tokens[rows, : lengths[rows].max()])[0] for rows in groups]
         return torch.cat(vectors)[torch.cat(groups).argsort()]

@@ -9,7 +9,7 @@ import re
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from fairseq.dataclass.utils import merge_with_parent
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
@@ -95,7 +95,7 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict
         for f in fields(MODEL_DATACLASS_REGISTRY[stock[0]]):
             if str(f.default).startswith("${") and f.name not in model:
                 # An interpolation, which is not resolved when a model is loaded.
-                setattr(filled, f.name, OmegaConf.select(cfg, f.default[2:-1]))
+                setattr(filled, f.name, OmegaConf.select(cfg, str(f.default)[2:-1]))
     return vars(filled) | {"_name": stock[0]}, task | {"_name": stock[1]}, folds
 
 
@@ -138,9 +138,10 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
     args = cfg = None
     if namespace:
         args = Namespace(**(task | model), arch=model["_name"], task=task["_name"])
-        del args._name
+        del vars(args)["_name"]
     else:
-        config = OmegaConf.to_container(state["cfg"], enum_to_str=True)
+        container = OmegaConf.to_container(state["cfg"], enum_to_str=True)
+        config = cast("dict[str, Any]", container)
         cfg = {group: config[group] for group in _GROUPS if config.get(group)}
         cfg["common"]["user_dir"] = None
         # fairseq's hub interface requires tokenizer and bpe, even if they are None.

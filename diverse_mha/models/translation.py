@@ -30,9 +30,9 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
     config = DiverseConfig
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, args, task):
         """Check the options and build the model."""
-        args = to_namespace(cfg)
+        args = to_namespace(args)
         check_model_options(args)
         check_embeddings(args, task.source_dictionary == task.target_dictionary)
         check_cutoffs(args, len(task.target_dictionary))
@@ -42,14 +42,14 @@ class DiverseTransformer(DiverseModel, OutputWeight, TransformerModel):
         return super().build_model(args, task)
 
     @classmethod
-    def build_encoder(cls, cfg, src_dict, embed_tokens):
+    def build_encoder(cls, args, src_dict, embed_tokens):
         """Build the encoder; called by fairseq."""
-        return DiverseEncoder(cfg, src_dict, embed_tokens, cfg.seams)
+        return DiverseEncoder(args, src_dict, embed_tokens, args.seams)
 
     @classmethod
-    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+    def build_decoder(cls, args, tgt_dict, embed_tokens):
         """Build the decoder; called by fairseq."""
-        return DiverseDecoder(cfg, tgt_dict, embed_tokens, cfg.seams, cfg.no_cross_attention)
+        return DiverseDecoder(args, tgt_dict, embed_tokens, args.seams, args.no_cross_attention)
 
     def forward(
         self,
