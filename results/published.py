@@ -17,9 +17,10 @@ from diverse_mha.evaluation.comparison.systems import System, compare_systems, i
 from experiments.papers import PAPERS
 from experiments.study import VALID_STEP
 from results import archive
+from results.kept import OfCorpus
 
 HEADS = ("svcca", "cka", "exp_d_subspace", "exp_d_output", "jsd")
-Cells = list[str | None]  # None: not computed, so not compared with the page
+Cells = list[str | None]  # None: not computed, but kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,17 +118,20 @@ class Study:
         return folder
 
     def bleu(self, rows: Rows) -> dict[str, list[str | None]]:
-        """Return row -> difference, corrected p, detectable difference in BLEU, and chrF."""
+        """Return row -> difference, corrected p and detectable difference in BLEU.
+
+        They are None if the test set's reference is not there.
+        """
         if not self.has_reference(next(iter(rows.values()))[0]):
-            return dict.fromkeys(rows, [None] * 4)
+            return dict.fromkeys(rows, [None] * 3)
         cells = {}
         for system in self.compare(rows):
             bleu = system.measures["BLEU"]
             least = bleu.difference.detectable if bleu.difference is not None else None
             over_seeds = least is not None and bleu.difference.over_seeds
-            cells[system.name] = [difference(bleu.difference, 2), p_value(bleu.holm)]
-            cells[system.name] += [f"{least:.1f}" if over_seeds else ""]
-            cells[system.name] += [f"{system.measures['chrF'].mean:.2f}"]
+            found = difference(bleu.difference, 2), p_value(bleu.holm)
+            cells[system.name] = [*map(OfCorpus, found)]
+            cells[system.name] += [OfCorpus(f"{least:.1f}" if over_seeds else "")]
         return cells
 
 

@@ -5,7 +5,7 @@ Their plans in results/plans/: heads, similarity, output-weight, drophead, dropo
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 import numpy as np
@@ -157,7 +157,7 @@ def target_of(run: Run) -> float | None:
     return None if target is None else float(target)
 
 
-def held(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
+def held(rows: Rows, study: Study, *_) -> dict[str, Cells]:
     """Return scores and CKA by the value at which CKA was held."""
     lines = {}
     for label, runs in sorted(rows.items(), key=lambda row: target_of(row[1][0]) or 0.0):
@@ -185,7 +185,7 @@ def held_points(rows: Rows, study: Study, column: str) -> list[tuple[float, floa
     ]
 
 
-def parabolas(rows: Rows, study: Study, page: Mapping) -> dict[str, Cells]:
+def parabolas(rows: Rows, study: Study, *_) -> dict[str, Cells]:
     """Return curvature, best target, and the targets that are nearly as good, by score."""
     lines = {}
     for name, (column, digits, sign) in SCORES.items():

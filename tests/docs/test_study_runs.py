@@ -2,12 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of
-from results import archive, figures, tables
+from results import archive, figures, kept, tables
 from results import published as published_runs
 from tests.docs.blocks import ROOT
 
@@ -31,37 +32,72 @@ def test_pages_and_csv_files_agree_with_the_published_runs(published):
 
 
 def test_a_changed_figure_is_detected(published, monkeypatch, tmp_path):
-    for module, name, old, new in (
-        (tables, "DETAILS", "| 40.89 41.85 41.03", "| 40.89 41.86 41.03"),
-        (tables, "DETAILS", "| +0.028 [+0.018, +0.037] |", "| +0.028 [+0.018, +0.038] |"),
-        (
-            tables,
-            "DETAILS",
-            "| Pos., encoder | 40.59 | 39.87 |",
-            "| Pos., encoder | 40.59 | 39.88 |",
-        ),
-        (tables, "DETAILS", "| RealFormer | 3 | 38", "| RealFormers | 3 | 38"),
-        (tables, "SUMMARY", "| Pos., encoder | 3 | 41.31 |", "| Pos., encoder | 3 | 41.32 |"),
-        (archive, "RUNS", ",41.8538,", ",41.8539,"),
-        (archive, "CURVES", "afec5802,251,6.748,", "afec5802,251,6.749,"),
-    ):
-        text = getattr(module, name).read_text(encoding="utf-8")
-        assert text.count(old) == 1, old
-        monkeypatch.setattr(module, name, tmp_path / getattr(module, name).name)
-        getattr(module, name).write_text(text.replace(old, new), encoding="utf-8")
-    wrong = tables.check_all(published_runs.Study(NOWHERE), published)
-    assert [line.removeprefix(f"{tmp_path}/") for line in wrong] == [
-        "results.md: summary: Pos., encoder: BLEU: '41.32', the runs say '41.31'",
-        "details.md: to-the-end: rows only on the page or only in the runs: "
-        "RealFormer, RealFormers",
-        "details.md: to-the-end: Baseline: BLEU, each seed: '40.89 41.86 41.03 40.64 41.00', "
-        "the runs say '40.89 41.85 41.03 40.64 41.00'",
-        "details.md: ten-epochs: Pos., encoder: seed 2: '39.88', the runs say '39.87'",
-        "details.md: ptb: HSIC: difference of loss (95 %): '+0.028 [+0.018, +0.038]', "
-        "the runs say '+0.028 [+0.018, +0.037]'",
-        "runs.csv:3: sacrebleu: '41.8539', the runs say '41.8538'",
-        "curves.csv:2: nll_loss: '6.749', the runs say '6.748'",
-    ]
+    pages = {tables.DETAILS: "details.md", tables.SUMMARY: "results.md"}
+    changes = (
+        ("details.md", "| 40.89 41.85 41.03", "| 40.89 41.86 41.03"),
+        ("details.md", "| +0.028 [+0.018, +0.037] |", "| +0.028 [+0.018, +0.038] |"),
+        ("details.md", "| Pos., encoder | 40.59 | 39.87 |", "| Pos., encoder | 40.59 | 39.88 |"),
+        ("details.md", "| RealFormer | 3 | 38", "| RealFormers | 3 | 38"),
+        ("results.md", "| Pos., encoder | 3 | 41.31 |", "| Pos., encoder | 3 | 41.32 |"),
+        ("runs.csv", ",41.8538,", ",41.8539,"),
+        ("curves.csv", "afec5802,251,6.748,", "afec5802,251,6.749,"),
+    )
+    for path in (*pages, archive.RUNS, archive.CURVES):
+        text = path.read_text(encoding="utf-8")
+        for name, old, new in changes:
+            if name == path.name:
+                assert text.count(old) == 1, old
+                text = text.replace(old, new)
+        (tmp_path / path.name).write_text(text, encoding="utf-8")
+    moved = {
+        name: replace(table, page=tmp_path / table.page.name)
+        for name, table in tables.TABLES.items()
+    }
+    monkeypatch.setattr(tables, "TABLES", moved)
+    monkeypatch.setattr(archive, "RUNS", tmp_path / "runs.csv")
+    monkeypatch.setattr(archive, "CURVES", tmp_path / "curves.csv")
+    study = published_runs.Study(NOWHERE, tables.ROOT / "results/runs.csv")
+    wrong = tables.check_all(study, published)
+    assert len(wrong) == len(changes)
+    for name, old, new in changes:
+        (line,) = [one for one in wrong if f"/{name}:" in one and new in one.split(", the runs")[0]]
+        assert old in line.split(", the runs say ")[1]
+
+
+def test_tables_are_written_between_their_markers_and_nothing_else_is(tmp_path, monkeypatch):
+    for page in (tables.SUMMARY, tables.DETAILS):
+        text = page.read_text(encoding="utf-8").replace("| Baseline |", "| Base |")
+        (tmp_path / page.name).write_text(f"{text}\nMine.\n", encoding="utf-8")
+    moved = {
+        name: replace(table, page=tmp_path / table.page.name)
+        for name, table in tables.TABLES.items()
+    }
+    monkeypatch.setattr(tables, "TABLES", moved)
+    monkeypatch.setattr(kept, "FILE", tmp_path / "kept.csv")
+    before = (tables.ROOT / "results/kept.csv").read_bytes()
+    kept.FILE.write_bytes(before)
+    assert tables.main(["--data", str(NOWHERE)]) == 0
+    assert kept.FILE.read_bytes() == before
+    written = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert written == tables.SUMMARY.read_text(encoding="utf-8") + "\nMine.\n"
+
+
+def test_a_page_without_the_markers_of_a_table_is_refused():
+    good = "a\n\n<!-- table: ptb -->\n\n| x |\n\n<!-- end of table -->\nb"
+    assert "| y |" in tables.between_markers(good, "ptb", "| y |\n", tables.DETAILS)
+    for page in ("no table", good + good, good.replace("ptb", "logic")):
+        with pytest.raises(UserError, match="needs one <!-- table: ptb -->"):
+            tables.between_markers(page, "ptb", "| y |\n", tables.DETAILS)
+
+
+def test_a_test_of_bleu_is_kept_for_machines_without_the_corpus():
+    cells = kept.Kept({("t", "old row", "p"): "0.5", ("u", "row", "p"): "0.6"})
+    assert cells.complete("t", "row", "p", kept.OfCorpus("0.1")) == "0.1"
+    assert cells.complete("t", "row", "mean", "7") == "7"
+    text = cells.to_csv(["t"])
+    assert text.splitlines() == ["table,row,column,cell", "u,row,p,0.6", "t,row,p,0.1"]
+    with pytest.raises(UserError, match="t: new: p: is not kept; prepare the corpus"):
+        cells.complete("t", "new", "p", None)
 
 
 def test_runs_keep_their_bytes_when_packed_and_unpacked(some, tmp_path):
@@ -169,5 +205,6 @@ def test_a_pack_that_would_lose_runs_or_measures_writes_nothing(some, monkeypatc
 def test_a_row_missing_from_the_runs_is_reported(tmp_path):
     lines = archive.RUNS.read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "runs.csv").write_text("".join(x for x in lines if ",ptb,all-three," not in x))
-    line, *_ = tables.check(published_runs.Study(NOWHERE, tmp_path / "runs.csv"), "ptb")
-    assert line.endswith("ptb: rows only on the page or only in the runs: All three")
+    study = published_runs.Study(NOWHERE, tmp_path / "runs.csv")
+    wrong = [*tables.differences(tables.written(study, ["ptb"]))]
+    assert any("'| All three | " in line.split(", the runs say")[0] for line in wrong)
