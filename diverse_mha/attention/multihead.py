@@ -17,6 +17,9 @@ from diverse_mha.attention.registries import LogitMap, ProjectionMap
 class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
     """``torch.nn.MultiheadAttention`` with replaceable parts; needs torch only.
 
+    Choose it to look at heads, to add a term to your loss, or to replace a part of attention, in a
+    model of your own. Without parts it computes what torch's module computes.
+
     Constructor arguments up to ``dtype``, parameters, initial values and results are those of
     torch's module, and state dicts are interchangeable. ``attend`` also returns ``HeadStates``, for
     the terms of ``diverse_mha.methods``. Two results differ: weights are before dropout, and a
@@ -33,6 +36,14 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
     Raises:
         ValueError: if ``num_heads`` does not divide ``embed_dim``, or if ``projections`` adds the
             values of layer 1, as ``ValueResidual`` does.
+
+    Example:
+        >>> import torch
+        >>> attention = MultiheadAttention(32, 4, batch_first=True)
+        >>> x = torch.randn(2, 5, 32)
+        >>> output, states, _ = attention.attend(x, x, x, wanted=("outputs",))
+        >>> states.outputs.shape  # (B, H, T, D)
+        torch.Size([2, 4, 5, 8])
     """
 
     def __init__(

@@ -35,6 +35,9 @@ from diverse_mha.methods.diversity import DiversityTerms, diversity_options
 class HeadTerms:
     """Drophead and loss terms on a model of transformers, through its attention interface.
 
+    Choose it to train a Hugging Face model with a term or with Drophead. The saved model is an
+    ordinary one, and loads without this package.
+
     The terms leave the model's outputs unchanged; Drophead changes them in training. The model
     keeps its attention function. If a term needs weights or logits, training uses the model's own
     eager attention. Terms act in training only, on all components (``encoder``, ``cross`` and

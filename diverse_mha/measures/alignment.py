@@ -48,6 +48,8 @@ def merge_subwords(tokens: Sequence[str], places: Sequence[int], subwords: str |
 def best_sources(weights: Tensor, sources: Sequence[int], targets: Sequence[int]) -> Tensor:
     """Return the source word that every target word attends to most, (..., target words).
 
+    Choose it to read a word alignment from the encoder-decoder attention of a head.
+
     Weights are summed over the tokens of a source word and averaged over the tokens of a target
     word.
 
@@ -55,6 +57,12 @@ def best_sources(weights: Tensor, sources: Sequence[int], targets: Sequence[int]
         weights: (..., T, S), attention of the queries that predict the target's tokens.
         sources: number of the word that each of the S source tokens belongs to; -1: no word.
         targets: number of the word that each of the T target tokens belongs to.
+
+    Example:
+        >>> import torch
+        >>> weights = torch.tensor([[0.9, 0.1, 0.0], [0.1, 0.5, 0.4]])
+        >>> best_sources(weights, sources=[0, 1, 1], targets=[0, 1]).tolist()
+        [0, 1]
     """
     to_words = [
         torch.tensor([[float(at == word) for at in places] for word in range(max(places) + 1)])
@@ -69,12 +77,20 @@ def alignment_error(
 ) -> tuple[float, float, float]:
     """Return alignment error rate, precision and recall over sentences (Och and Ney 2003).
 
+    Choose it if you have a gold alignment; without one, use :func:`consistency` and
+    :func:`agreement`.
+
     A rate of no links is NaN, such as the recall if all links are possible ones.
 
     With A the links found, S the sure and P the possible links (S is a subset of P)::
 
         AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
         precision = |A & P| / |A|        recall = |A & S| / |S|
+
+    Example:
+        >>> error, _, _ = alignment_error([{(0, 0), (1, 1)}], [{(0, 0)}], [{(1, 1)}])
+        >>> error
+        0.0
     """
     in_sure = in_possible = all_found = all_sure = 0
     for a, s, p in zip(found, sure, possible, strict=True):
@@ -90,6 +106,8 @@ def _ratio(part: int, whole: int) -> float:
 
 def consistency(sources: Tensor, targets: Tensor) -> float:
     """Return how often another link of a source word leads to the same target word, in [0, 1].
+
+    Choose it to find the head that aligns words without a gold alignment.
 
     The result is the mean of p(t|s) over all links of a source word s to a target word t. The link
     itself is not counted::
@@ -117,6 +135,8 @@ def _count(values: Tensor) -> Tensor:
 def agreement(choices: Tensor) -> Tensor:
     """Return how often each alignment agrees with the others on average, (K,) in [0, 1].
 
+    Choose it to pick one of several alignments without a gold alignment.
+
     The alignment with the highest agreement has minimum Bayes risk if all alignments are equally
     likely (Kumar and Byrne 2002).
 
@@ -130,6 +150,9 @@ def agreement(choices: Tensor) -> Tensor:
 def symmetrise(forward: Links, backward: Links, method: str) -> Links:
     """Join the alignments of both directions by one of ``SYMMETRISATIONS`` (Koehn et al. 2003).
 
+    Choose it if you have models of both directions: ``intersection`` for few sure links, ``grow-
+    diag-final-and`` for many.
+
     ``grow-diag`` starts with the intersection. It adds links of the union that are next to a chosen
     link, if their source word or their target word has no link yet. ``final`` then adds the other
     links of ``forward``, and those of ``backward``, if one of their words has no link yet.
@@ -139,6 +162,10 @@ def symmetrise(forward: Links, backward: Links, method: str) -> Links:
         forward: links with a source word for each target word, from the forward model.
         backward: links with a target word for each source word, from the reverse model.
         method: one of ``SYMMETRISATIONS``.
+
+    Example:
+        >>> sorted(symmetrise({(0, 0), (1, 1)}, {(0, 0)}, "intersection"))
+        [(0, 0)]
     """
     union = forward | backward
     if method == "union":

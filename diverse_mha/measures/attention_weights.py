@@ -28,6 +28,9 @@ def jensen_shannon(
 ) -> Tensor:
     """Return the Jensen-Shannon divergence of all pairs of heads (Zheng et al. 2021, section 5).
 
+    Choose it to ask whether heads look at different words. Two heads with a high divergence can
+    still produce the same outputs, so measure CKA as well.
+
     For the distributions p, q of two heads at one query, with H(p) the entropy of p::
 
         JSD(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2
@@ -42,6 +45,12 @@ def jensen_shannon(
     Returns:
         (H, H) float64, symmetric, diagonal 0, in nats; higher = heads attend to more different
         positions.
+
+    Example:
+        >>> import torch
+        >>> weights = torch.eye(2).view(1, 2, 1, 2)  # two heads that look at two different words
+        >>> round(jensen_shannon(weights)[0, 1].item(), 4)  # ln 2, the maximum of a query
+        0.6931
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction {reduction!r}: choose from {REDUCTIONS}")
@@ -56,10 +65,19 @@ def attention_entropy(
 ) -> Sharpness:
     """Return each head's mean entropy -sum_s p_s ln p_s, and its share of sharp queries.
 
+    Choose it to tell sharp heads, such as those that align words, from heads that look everywhere.
+
     Args:
         weights: (B, H, T, S), attention weights after the softmax, before dropout.
         query_padding_mask: (B, T) bool, True = padding, left out.
         key_padding_mask: (B, S) bool, True = padding, left out.
+
+    Example:
+        >>> import torch
+        >>> weights = torch.full((1, 1, 3, 4), 0.25)  # one head that looks everywhere
+        >>> entropy, _ = attention_entropy(weights)
+        >>> round(entropy.item(), 4)  # ln 4
+        1.3863
     """
     entropy, sharp, rows = entropy_sums(weights, query_padding_mask, key_padding_mask)
     return Sharpness(entropy / max(rows, 1), sharp / max(rows, 1))

@@ -10,6 +10,8 @@ BLOCK = 64  # columns; only blocks on and above the diagonal are computed
 class Moments:
     """Accumulates the count, the mean and the scatter matrix sum_t (x_t - mean)(x_t - mean)^T.
 
+    Use it to measure more data than fits into memory: one pass, in batches.
+
     Chan, Golub and LeVeque 1983: each chunk is centred on its own mean, then merged::
 
         n = n_a + n_b      delta = mean_b - mean_a
@@ -21,6 +23,15 @@ class Moments:
     Attributes:
         count: number of vectors so far.
         mean: (d,) float64; zero before the first vector.
+
+    Example:
+        >>> import torch
+        >>> x = torch.randn(30, 4)
+        >>> moments = Moments(4)
+        >>> for batch in x.split(10):
+        ...     moments.update(batch)
+        >>> torch.allclose(moments.mean, x.double().mean(dim=0))
+        True
     """
 
     def __init__(self, width: int, device: torch.device | str = "cpu"):

@@ -36,6 +36,10 @@ class Svcca(NamedTuple):
 def cka(x: Tensor, y: Tensor) -> float:
     """Return the linear centred kernel alignment of two sets of vectors at the same positions.
 
+    Choose it to ask whether two heads produce the same information. Take at least a thousand
+    positions, because CKA of few positions is too high;
+    :func:`diverse_mha.measures.unbiased.unbiased_cka` corrects for that.
+
     Kornblith et al. 2019; Yun et al. 2021, Eq. 3-4, with the square root that their text lacks.
     With the kernel matrices K = x x^T and L = y y^T, and C = I - 11^T/N::
 
@@ -50,12 +54,22 @@ def cka(x: Tensor, y: Tensor) -> float:
 
     Raises:
         ValueError: for wrong shapes, fewer than three positions, or values that are not finite.
+
+    Example:
+        >>> import torch
+        >>> x = torch.randn(100, 8)
+        >>> rotation = torch.linalg.qr(torch.randn(8, 8)).Q
+        >>> round(cka(x, 3 * x @ rotation), 4)
+        1.0
     """
     return float(cka_from_scatter(*_scatter_blocks("cka", x, y)))
 
 
 def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
     """Return the SVCCA of two sets of vectors at the same positions.
+
+    Choose it to compare with Yun et al. 2021. It ignores how much of the variance a shared
+    direction has, so it is usually higher than CKA.
 
     Singular vector canonical correlation analysis (Raghu et al. 2017; Yun et al. 2021, section 3)
     centres both sets. It keeps k directions of x and k' directions of y: the leading principal
@@ -73,6 +87,12 @@ def svcca(x: Tensor, y: Tensor, threshold: float = THRESHOLD) -> Svcca:
     Raises:
         ValueError: for wrong shapes or values, or too few positions: with k + k' > N - 1, some
             coefficients are 1 for any data.
+
+    Example:
+        >>> import torch
+        >>> x = torch.randn(100, 8, dtype=torch.float64)
+        >>> round(svcca(x, x).mean, 4)
+        1.0
     """
     check_threshold(threshold)
     xx, xy, yy = _scatter_blocks("svcca", x, y)

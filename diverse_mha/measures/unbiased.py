@@ -11,6 +11,9 @@ from diverse_mha.measures.moments import Moments
 class NormMoments:
     """Accumulates ``sum_t |x_t - mean|^2 |y_t - mean|^2`` of every pair of heads.
 
+    Use it beside :class:`diverse_mha.measures.moments.Moments` in one pass over the data, then call
+    :func:`unbiased_cka`.
+
     x_t and y_t are the outputs of the two heads at position t. The mean of each head is only known
     at the end, so the sums use a fixed reference r instead. With u = x - r and d = mean - r::
 
@@ -66,6 +69,9 @@ class NormMoments:
 def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
     """Return the linear CKA of every pair of heads, from unbiased estimates of HSIC.
 
+    Choose it instead of :func:`diverse_mha.measures.similarity.cka` if you have few positions, or
+    compare heads of different widths.
+
     Song et al. 2012, Eq. 5 (HSIC_1), for linear kernels of centred X and Y of n rows::
 
         n (n - 3) HSIC_1 = |X^T Y|^2 + tr(X^T X) tr(Y^T Y) / ((n - 1)(n - 2))
@@ -91,6 +97,8 @@ def unbiased_cka(blocks: Tensor, norms: Tensor, count: int) -> Tensor:
 
 def positions_needed(biased: float, unbiased: float, count: int, most: float = 0.02) -> int:
     """Return the number of positions that reduce the bias of CKA to ``most``.
+
+    Use it before a measurement, to choose how much data to read.
 
     For heads of effective width d and unbiased CKA u, the bias at n positions is
     (1 - u) d / (n + d). The formula was compared with :func:`unbiased_cka` on random heads.

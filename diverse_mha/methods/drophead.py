@@ -44,6 +44,9 @@ def drop_heads(
 ) -> Tensor:
     """Zero heads at random, each with probability ``rate``.
 
+    Choose it against overfitting: no head can rely on another one. Expect heads that are more
+    similar, not less.
+
     Yun et al. 2021, section 4.3: heads are dropped independently, at a constant rate gamma. The
     paper says neither what shares a draw nor whether the kept heads are scaled; the defaults are
     those of dropout. A sentence may lose all heads.
@@ -57,6 +60,13 @@ def drop_heads(
 
     Returns:
         (B, H, T, D). The choice is drawn from the device's default generator.
+
+    Example:
+        >>> import torch
+        >>> outputs = torch.ones(100, 4, 5, 8)  # (B, H, T, D)
+        >>> dropped = drop_heads(outputs, 0.5)
+        >>> sorted(dropped.unique().tolist())  # kept heads are scaled by 1 / (1 - 0.5)
+        [0.0, 2.0]
     """
     bsz, num_heads, length, _ = outputs.shape
     rows, columns = {"sentence": (bsz, 1), "batch": (1, 1), "token": (bsz, length)}[mask]
@@ -65,7 +75,10 @@ def drop_heads(
 
 
 class DropHeads(nn.Module):
-    """:func:`drop_heads` as a module, called in training only."""
+    """:func:`drop_heads` as a module, called in training only.
+
+    Pass it as ``drophead`` to :class:`diverse_mha.attention.MultiheadAttention`.
+    """
 
     def __init__(self, rate: float, *, mask: str = "sentence", scale: str = "kept"):
         super().__init__()

@@ -17,6 +17,9 @@ SMALLEST = 1e-12  # squared length below which a value has no direction
 class Exclusive(nn.Linear):
     """Subtracts from each head's output its part along the position's own value, then projects.
 
+    Choose it to let self-attention collect only what a position does not know of itself. It has no
+    parameters, and is only for self-attention.
+
     Zhai 2026 (arXiv 2603.09078), for self-attention, with y a head's output and v its value at the
     same position::
 

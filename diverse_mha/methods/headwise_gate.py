@@ -13,6 +13,9 @@ from diverse_mha.common.ranges import COUNT
 class HeadwiseGate(nn.Linear):
     """Scales head outputs by sigmoid gates, then projects them as plain attention does.
 
+    Choose it to let the model switch heads off at single positions, at the cost of one linear
+    layer.
+
     Qiu et al. 2025, section 2.2, head-specific gating of the attention's output (G1)::
 
         g = sigmoid(X W_g)         headwise (..., H), a number for each position and head;

@@ -30,6 +30,10 @@ def hsic(
 ) -> Tensor:
     """Mean over the pairs of heads i < j of HSIC(X_i, X_j), the regulariser of Yun et al. 2021.
 
+    Choose it to make the outputs of heads statistically independent. The value grows with the scale
+    of the outputs and with the number of positions, so its weight is small (1e-7 in the paper);
+    :func:`~diverse_mha.methods.cka.cka` has no scale.
+
     With the N rows of X_i the vectors of head i at N positions, K_i their kernel matrix and
     C = I - 11^T/N (Yun et al. 2021, Eq. 4 and section 4.1)::
 
@@ -49,6 +53,12 @@ def hsic(
         Scalar, float32 (float64 for float64 ``x``), in fourth powers of the unit of ``x``, at
         least 0; lower = more diverse, 0 = uncorrelated. 0, with zero gradient, for one head or
         fewer than two samples. Differentiable once.
+
+    Example:
+        >>> import torch
+        >>> x = torch.randn(2, 4, 10, 16)  # (B, H, L, D)
+        >>> hsic(2 * x).item() / hsic(x).item() > 15  # the fourth power of the scale
+        True
     """
     check_head_tensor("x", x, "(B, H, L, D)")
     check_padding_mask("padding_mask", padding_mask, (x.size(0), x.size(2)))
@@ -75,6 +85,8 @@ def sample_positions(
     device: torch.device | str = "cpu",
 ) -> Tensor:
     """Choose at most ``samples`` real positions of a batch.
+
+    Use it before :func:`hsic` in training, whose cost grows with the number of positions.
 
     Args:
         padding_mask: (B, L) bool, True = padding, or None.

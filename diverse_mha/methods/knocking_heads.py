@@ -11,6 +11,9 @@ from diverse_mha.common.ranges import COUNT
 class KnockingHeads(ProjectionMap):
     """The values of every head go through the same matrix T.
 
+    Choose it to let heads share a part of their values at no cost after training: :func:`fold`
+    turns it into a stock model.
+
     Zhou et al. 2025 (arXiv 2510.23052), the linear form on the values, which the paper finds more
     important than the forms on queries and keys::
 

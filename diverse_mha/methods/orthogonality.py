@@ -30,6 +30,10 @@ def srip(
 ) -> Tensor:
     """Mean over real positions of the spectral norm of V^T V - I, V the heads' vectors.
 
+    Choose it to make the values of heads perpendicular, if the width of a head is at least the
+    number of heads. It is the dearest term (1.4 times the time of an update), and in our study
+    heads hardly changed.
+
     The orthogonality term of Yun et al. 2021 (section 4.2), after Bansal et al. 2018: V is
     D x H, one column per head, at one position; sigma(W) is the largest absolute eigenvalue of
     the symmetric W = V^T V - I, 0 for orthonormal vectors.
@@ -47,6 +51,12 @@ def srip(
     Returns:
         Scalar, float32 (float64 for float64 ``x``), at least 0, in squares of the unit of ``x``; 0
         without a real position; NaN if it overflows. Differentiable once.
+
+    Example:
+        >>> import torch
+        >>> heads = torch.eye(4).view(1, 4, 1, 4)  # four orthonormal heads
+        >>> srip(heads).item() < 1e-6
+        True
     """
     weights = position_weights("x", x, padding_mask, "(B, H, L, D)")
     if method not in METHODS:

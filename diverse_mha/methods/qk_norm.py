@@ -15,6 +15,9 @@ SMALLEST = 1e-6  # length below which a vector is not stretched to 1
 class QKNorm(ProjectionMap):
     """Logits are cosines times a learnt scale per head.
 
+    Choose it against logits that grow until attention is hard and training unstable. It has one
+    parameter for each head.
+
     Henry et al. 2020 (arXiv 2010.04245), here with one scale per head::
 
         z_h = g_h (q_h / ||q_h||) . (k_h / ||k_h||)

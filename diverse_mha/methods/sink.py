@@ -11,6 +11,8 @@ from diverse_mha.common.ranges import COUNT
 class Sink(LogitMap):
     """One more key per head in the softmax, with a learnt logit and the value 0.
 
+    Choose it to let a head attend to nothing. It has one parameter for each head.
+
     s_h is learnt as in gpt-oss (OpenAI 2025); Xiao et al. 2024 (arXiv 2309.17453) use s_h = 0::
 
         weights_h = exp(z_h) / (sum exp(z_h) + exp(s_h)) = softmax(z_h) sigmoid(lse(z_h) - s_h)

@@ -11,6 +11,9 @@ from diverse_mha.common.ranges import COUNT
 class TalkingHeads(LogitMap):
     """Learnt linear maps across the heads, one before and one after the softmax.
 
+    Choose it to let heads share their logits and weights. It needs the explicit attention weights,
+    so it is slower and takes more memory than fused attention; it starts as plain attention.
+
     Shazeer et al. 2020, section 4, with H heads before, between and after the maps, at every pair
     of a query and a key::
 

@@ -42,6 +42,9 @@ def components_option(who: str) -> Any:
 class Term(ABC):
     """A loss term: values computed from head states, and their weight.
 
+    Subclass it to add a loss term of your own, with options on the command line, in recipes and in
+    ``HeadTerms``.
+
     A subclass computes the value of one layer, a mean over real positions or a sample of them. The
     log has the mean over the layers of a component, summed over the components. The names of a
     term's options begin with its name. ``NAME_weight`` is required, ``NAME_on`` is optional.

@@ -10,6 +10,9 @@ from diverse_mha.common.options import Method, Place
 class ValueResidual(ProjectionMap):
     """The values of a layer and those of layer 1, added with learnt weights.
 
+    Choose it for deep models, whose upper layers otherwise see the input only through the layers
+    below. A model starts unchanged.
+
     Zhou et al. 2024 (arXiv 2410.17897), ResFormer with learnt weights::
 
         V'_l = a_l V_l + b_l V_1        l > 1

@@ -24,6 +24,9 @@ def subspace_disagreement(
 ) -> Tensor:
     """Mean negative cosine between the value vectors of all pairs of heads.
 
+    Choose it to make heads read different things from the sentence. Values can reach the maximum by
+    cancelling each other, so measure CKA as well.
+
     Li et al. 2018, Eq. 1 (Li et al. 2021, Eq. 5), averaged over the real positions::
 
         D = -(1/H^2) sum_i sum_j cos(V^i, V^j) = -||sum_h V^h / ||V^h|| ||^2 / H^2
@@ -47,6 +50,14 @@ def subspace_disagreement(
         ``"off-diagonal"`` D is in [-1, 1/(H-1)], and in ``"squared"`` in [-1, 0]; in both it is 0
         for perpendicular heads. Without a real position D is 0. If squares of the values overflow,
         D is NaN. A loss adds ``-weight * D``.
+
+    Example:
+        >>> import torch
+        >>> values = torch.eye(4).view(1, 4, 1, 4)  # four perpendicular heads at one position
+        >>> subspace_disagreement(values)
+        tensor(-0.2500)
+        >>> subspace_disagreement(torch.ones(1, 4, 1, 4))  # four equal heads
+        tensor(-1.)
     """
     return -_mean_cosine("values", values, padding_mask, form)
 
@@ -55,6 +66,10 @@ def output_disagreement(
     outputs: Tensor, padding_mask: Tensor | None = None, *, form: tuple[str, ...] = ()
 ) -> Tensor:
     """Mean negative cosine between the outputs of all pairs of heads.
+
+    Choose it to make the results of heads differ. Begin with a weight of 0.1, because at 1.0 some
+    post-norm models with four heads do not train. Expect D near its maximum, and outputs that
+    cancel each other rather than a low CKA.
 
     Li et al. 2018, Eq. 3 (Li et al. 2021, Eq. 7), averaged over the real query positions::
 
@@ -69,6 +84,12 @@ def output_disagreement(
 
     Returns:
         Scalar D, float32 (float64 for float64 outputs), higher = more diverse.
+
+    Example:
+        >>> import torch
+        >>> outputs = torch.randn(8, 4, 10, 16, requires_grad=True)  # (B, H, T, D)
+        >>> loss = 3.0 - 0.1 * output_disagreement(outputs)  # D is maximised
+        >>> loss.backward()
     """
     return -_mean_cosine("outputs", outputs, padding_mask, form)
 
@@ -84,6 +105,8 @@ def _mean_cosine(name: str, x: Tensor, padding_mask: Tensor | None, form) -> Ten
 
 def centre(x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x") -> Tensor:
     """Subtract from each head's vectors their mean over the real positions of the batch.
+
+    Use it before a cosine, if values could otherwise become constant to satisfy a term.
 
     Residuals up to 4 ulp of the head's longest vector are set to 0, so a head of equal vectors gets
     zeros, not rounding errors.
@@ -133,6 +156,9 @@ def position_disagreement(
 ) -> Tensor:
     """Negative overlap of the attention weights of all pairs of heads.
 
+    Choose it to make heads look at different words. It needs the attention weights, so attention
+    cannot use the fused kernel.
+
     Li et al. 2018, Eq. 2 (Li et al. 2021, Eq. 6), with A^h the weights of head h, summed over the
     (query, key) cells::
 
@@ -157,6 +183,12 @@ def position_disagreement(
         Scalar D, float32 (float64 for float64 weights), without unit; higher = more diverse. With
         ``"query"``, D is in [-1, 0], or in [0, 2] for squared differences. With ``"sentence"``, D
         is up to T times as large. Without a real query, D is 0.
+
+    Example:
+        >>> import torch
+        >>> weights = torch.eye(2).view(1, 2, 1, 2)  # two heads that look at two different words
+        >>> position_disagreement(weights)
+        tensor(-0.5000)
     """
     check_form(form, POSITION_FORMS)
     if reduction not in POSITION_REDUCTIONS:
@@ -203,6 +235,8 @@ def disagreement_scores(
 ) -> dict[str, Tensor]:
     """Scores exp(D) as Li et al. 2018 report them in Tables 4 and 5.
 
+    Choose it to compare your heads with the papers' tables, not as a loss.
+
     For subspace and output, D is the mean over positions: 8 perpendicular heads have the score
     exp(-1/8) = 0.882. For position, D is the mean over sentences of Eq. 2, summed over the whole
     matrix. Over several batches, average D and take exp once at the end.
@@ -217,6 +251,12 @@ def disagreement_scores(
     Returns:
         Scalars under ``"subspace"``, ``"position"`` and ``"output"``, each in [0, 1]; higher = more
         diverse; no gradient.
+
+    Example:
+        >>> import torch
+        >>> heads = torch.eye(8).view(1, 8, 1, 8)  # eight perpendicular heads
+        >>> round(disagreement_scores(outputs=heads)["output"].item(), 3)
+        0.882
     """
     scores = {}
     with torch.no_grad():

@@ -36,6 +36,9 @@ def em_routing(
 ) -> Tensor:
     """Route votes to capsules by expectation maximisation.
 
+    Choose it to combine heads by how well they agree: it had the largest gain in our study, which a
+    repetition did not confirm. It costs about 1.2 times the time of an update in two layers.
+
     Li et al. 2021, Algorithm 2 and Eq. 12-15, per token, with V_hn the vote of head h for capsule
     n. C starts at 1/N; then, ``iterations`` times::
 
@@ -68,6 +71,12 @@ def em_routing(
 
     Returns:
         (K, N, D), the output capsules, float32 (float64 for float64 votes).
+
+    Example:
+        >>> import torch
+        >>> votes = torch.randn(20, 8, 4, 16)  # (tokens, heads, capsules, width of a capsule)
+        >>> em_routing(votes).shape
+        torch.Size([20, 4, 16])
     """
     check_votes(votes)
     COUNT.check("iterations", iterations)
@@ -131,6 +140,8 @@ def check_softmax_over(value: str) -> None:
 def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "capsules") -> Tensor:
     """Route votes to capsules by their scalar product with the capsules.
 
+    Choose it as a simpler form of :func:`em_routing`, with which the paper compares it.
+
     Li et al. 2021, Algorithm 1, Eq. 10 and 11, per token, with V_hn the vote of head h for capsule
     n. B starts at 0; then, ``iterations`` times::
 
@@ -150,6 +161,12 @@ def simple_routing(votes: Tensor, iterations: int = 3, *, softmax_over: str = "c
 
     Returns:
         (K, N, D), the output capsules, float32 (float64 for float64 votes); each shorter than 1.
+
+    Example:
+        >>> import torch
+        >>> votes = torch.randn(20, 8, 4, 16)  # (tokens, heads, capsules, width of a capsule)
+        >>> simple_routing(votes).shape
+        torch.Size([20, 4, 16])
     """
     check_votes(votes)
     COUNT.check("iterations", iterations)

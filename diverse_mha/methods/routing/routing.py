@@ -27,6 +27,10 @@ def divides(capsules: int, embed_dim: int) -> bool:
 class RoutingAggregation(nn.Module):
     """Aggregates the outputs of the heads by routing-by-agreement.
 
+    Pass it as ``aggregation`` to :class:`diverse_mha.attention.MultiheadAttention`. Start with EM
+    routing in the first two encoder layers; a model with routing cannot be exported to stock
+    fairseq, CTranslate2 or transformers.
+
     Li et al. 2021, Eq. 8-15. Input capsules are a non-linear function of the concatenated
     head outputs O. Each casts a vote for each of N output capsules, and the routing algorithm
     decides how far each vote counts::
@@ -55,6 +59,15 @@ class RoutingAggregation(nn.Module):
 
     Raises:
         ValueError: for an illegal argument.
+
+    Example:
+        >>> import torch
+        >>> from diverse_mha.attention import MultiheadAttention
+        >>> routing = RoutingAggregation(32, 4, kind="em-routing")
+        >>> attention = MultiheadAttention(32, 4, batch_first=True, aggregation=routing)
+        >>> x = torch.randn(2, 5, 32)
+        >>> attention(x, x, x)[0].shape
+        torch.Size([2, 5, 32])
     """
 
     def __init__(
