@@ -33,21 +33,23 @@ def register() -> None:
     start.command_started()
 
 
-def load(path, data, *, cpu=False):
-    """Load a checkpoint to inspect its heads; see ``diverse_mha.analysis.heads``.
+def load(path, data=None, *, cpu=False, tokenizer=None):
+    """Load a model to inspect its heads; see ``diverse_mha.analysis.heads``.
 
     Args:
-        path: a checkpoint of this package, or of fairseq's ``transformer`` or ``transformer_lm``.
-        data: folder with the dictionaries that the model was trained with.
+        path: a checkpoint of this package, or of fairseq's ``transformer`` or ``transformer_lm``;
+            without ``data``, a folder of Hugging Face transformers, or one of its models.
+        data: folder with the dictionaries that a checkpoint was trained with.
         cpu: do not use a GPU.
+        tokenizer: the tokenizer, if ``path`` is a model of transformers and not a folder.
 
     Returns:
         A model whose ``run(sentences, target)`` returns attention weights, outputs, logits,
         queries, keys and values of every layer and head.
     """
-    # Imported late and by name: the analysis imports this module, and needs fairseq.
+    # Imported late and by name: the analysis imports this module, and needs torch.
     heads = importlib.import_module("diverse_mha.analysis.heads")
-    return heads.load(path, data, cpu=cpu)
+    return heads.load(path, data, cpu=cpu, tokenizer=tokenizer)
 
 
 @contextmanager

@@ -20,14 +20,21 @@ from diverse_mha.analysis.sites import DEFAULT_MEASURES, MEASURES, Selection
 from diverse_mha.analysis.view import take_sentence
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.common.errors import UserError, add_cpu, add_number
-from diverse_mha.common.files import check_no_checkpoints, check_output_file, sha256_of, write_json
+from diverse_mha.common.files import check_no_checkpoints, check_output_file, write_json
 from diverse_mha.common.machine import versions
 from diverse_mha.common.options import parse_layers, parse_names
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.ranges import SHARE
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.opener import open_heads
+from diverse_mha.evaluation.opener import (
+    Source,
+    add_text,
+    hash_of,
+    named_file,
+    open_heads,
+    read_source,
+)
 from diverse_mha.evaluation.outputs import add_force, check_replaceable, json_with
 from diverse_mha.measures.similarity import THRESHOLD
 
@@ -40,15 +47,18 @@ SENTENCES = 10  # default number of sentences in the report
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha analyze``."""
     parser.epilog = (
-        "example:\n  diverse-mha analyze runs/mine/checkpoint_best.pt data/mine/bin --output heads"
+        "examples:\n  diverse-mha analyze runs/mine/checkpoint_best.pt data/mine/bin --output heads"
+        "\n  diverse-mha analyze models/marian --text dev.de --target dev.en --output heads"
     )
     parser.add_argument(
-        "checkpoints", nargs="+", metavar="CHECKPOINT",
-        help="checkpoint files: models of this package, or fairseq's transformer, transformer_lm",
+        "checkpoints", nargs="+", metavar="MODEL",
+        help="checkpoint files: models of this package, or fairseq's transformer, transformer_lm; "
+        "after them DATA, the folder that fairseq-preprocess wrote. With --text: folders of "
+        "transformers",
     )  # fmt: skip
-    parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
+    add_text(parser)
     what = parser.add_argument_group("what to measure")
-    what.add_argument("--subset", default="valid", help="split to run (default: valid)")
+    what.add_argument("--subset", help="split of DATA to run (default: valid)")
     what.add_argument(
         "--measures", default=",".join(DEFAULT_MEASURES),
         help=f"comma list of {', '.join(MEASURES)} (default: %(default)s)",
@@ -68,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="share of the variance that SVCCA keeps (default: %(default)s)",
     )  # fmt: skip
     what.add_argument(
-        "--against", metavar="CHECKPOINT",
+        "--against", metavar="MODEL",
         help="also compare each model's last layers with the last layers of this model, such as "
         "a single-head model (Yun et al. 2021, Table 2)",
     )  # fmt: skip
@@ -100,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
     output = Path(args.output) if args.output else None
     in_folder = output is not None and output.suffix != ".json"
     selection = read_selection(args, in_folder)
+    source = read_source(args, args.checkpoints)
     if output is not None:  # check before the analysis, which takes minutes
         (check_no_checkpoints if in_folder else check_output_file)("--output", output)
         check_replaceable(
@@ -116,12 +127,12 @@ def run(args: argparse.Namespace) -> int:
     import_plugin(args.user_dir)
     hide_log("")
     models, against = open_compared(
-        args.checkpoints, args.data, selection, against=args.against, cpu=args.cpu
+        args.checkpoints, source, selection, against=args.against, cpu=args.cpu
     )
     paths = [*args.checkpoints, *([args.against] if args.against else [])]
-    names = short_names(paths)
+    names = short_names([*map(named_file, paths)])
     # Hashed before the analysis: a running training may replace a checkpoint meanwhile.
-    hashes = {path: sha256_of(path) for path in paths}
+    hashes = {path: hash_of(path) for path in paths}
     lines = read_sentences(args.sentences)
     if args.save_heads:  # before the analysis, so that a mistyped line in FILE fails early
         save_heads(Path(args.save_heads), models[0], lines)
@@ -143,7 +154,9 @@ def run(args: argparse.Namespace) -> int:
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         "versions": versions(),
     }
-    content = Content(args.subset, args.data, made, [analysis.result for analysis in analyses])
+    content = Content(
+        selection.subset, source.data, made, [analysis.result for analysis in analyses]
+    )
     if against:
         path = args.against
         content.against = {"name": names[-1], "checkpoint": path, "sha256": hashes[path]}
@@ -210,6 +223,8 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
 
     Sentences are selected only with ``in_folder``, because only a report shows them.
     """
+    if args.text is not None and args.subset is not None:
+        raise UserError(f"--subset {args.subset} has no effect with --text; leave it out")
     for name in ("output", "against"):
         if getattr(args, name) == "":  # probably an unset shell variable
             raise UserError(f"--{name} is empty; give a path, or leave it out")
@@ -228,7 +243,7 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
         layers=parse_layers("--layers", args.layers, ("all", "last")),
         measures=measures,
         threshold=args.threshold,
-        subset=args.subset,
+        subset=args.text or args.subset or "valid",
         max_tokens=args.max_tokens,
         sentences=int(args.sentences or SENTENCES) if in_folder and number else 0,
         importance_of=args.importance_of or "zero",
@@ -237,7 +252,7 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
 
 def open_compared(
     paths: list[str],
-    data: str,
+    source: Source,
     selection: Selection,
     *,
     against: str | None = None,
@@ -247,7 +262,7 @@ def open_compared(
 
     Args:
         paths: checkpoints.
-        data: folder of binarised data (fairseq-preprocess).
+        source: where their sentences come from.
         selection: components, layers, measures and split.
         against: checkpoint to compare all others with.
         cpu: do not use a GPU.
@@ -255,7 +270,7 @@ def open_compared(
     Returns:
         The models, and the model of ``against`` or None.
     """
-    models = open_heads([*paths, against] if against else paths, data, cpu=cpu)
+    models = open_heads([*paths, against] if against else paths, source, cpu=cpu)
     chosen = [selection.resolve(model.sites, model.path) for model in models[: len(paths)]]
     for model in models:
         model.batches(selection.subset, selection.max_tokens)

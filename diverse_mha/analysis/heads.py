@@ -5,6 +5,8 @@ Other libraries call this an activation cache, or ``output_attentions``::
     model = diverse_mha.load("checkpoint_best.pt", "data/mine/bin")
     run = model.run(["Ein Haus .", "Zwei Häuser ."])
     run.heads["cross"].weights[0]  # layer 1: (B, H, T, S)
+
+A folder of transformers needs no data: ``diverse_mha.load("models/marian")``.
 """
 
 import io
@@ -24,7 +26,7 @@ from diverse_mha.attention import STATE_NAMES, HeadStates, check_state_names
 from diverse_mha.attention.sites import Site
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
-from diverse_mha.evaluation.opener import open_heads
+from diverse_mha.evaluation.opener import Source, is_folder, open_heads
 
 Sentences = Sequence[str]
 
@@ -105,8 +107,9 @@ class HeadModel:
         """Run sentences through the model as one batch.
 
         Args:
-            sentences: plain text if data-prep made the data; else tokens separated by spaces, as in
-                the files that fairseq-preprocess read. For a classifier of pairs, tuples of two.
+            sentences: plain text for a model of transformers, and if data-prep made the data; else
+                tokens separated by spaces, as in the files that fairseq-preprocess read. For a
+                classifier of pairs, tuples of two.
             target: translations to force, in the same form. None: the model translates by beam
                 search. Only for translation models.
             states: names of ``HeadStates`` to keep; fewer need less memory.
@@ -171,15 +174,25 @@ def _collect(layers: list[HeadStates], queries: Tensor, keys: Tensor) -> Compone
     return ComponentHeads(**states, query_padding_mask=queries, key_padding_mask=keys)
 
 
-def load(path: str | Path, data: str | Path, *, cpu: bool = False) -> HeadModel:
-    """Load a checkpoint as a :class:`HeadModel`.
+def load(
+    path: Any, data: str | Path | None = None, *, cpu: bool = False, tokenizer: Any = None
+) -> HeadModel:
+    """Load a model as a :class:`HeadModel`.
 
     Args:
-        path: a checkpoint of this package, or of fairseq's ``transformer`` or ``transformer_lm``.
-        data: folder with the dictionaries that the model was trained with.
+        path: a checkpoint of this package, or of fairseq's ``transformer`` or ``transformer_lm``;
+            without ``data``, a folder of transformers, or one of its models.
+        data: folder with the dictionaries that a checkpoint was trained with.
         cpu: do not use a GPU.
+        tokenizer: the tokenizer of a model of transformers that is given as an object.
+
+    Raises:
+        UserError: a checkpoint without ``data``, or a model whose attention cannot be observed.
     """
-    (adapter,) = open_heads([path], data, cpu=cpu)
+    if data is None and isinstance(path, str | Path) and not is_folder(path):
+        raise UserError(f"{path}: is not a folder of transformers; a checkpoint needs data")
+    source = Source("", {}) if data is None else data
+    (adapter,) = open_heads([path], source, cpu=cpu, tokenizer=tokenizer)
     return HeadModel(adapter)
 
 

@@ -12,8 +12,8 @@ from diverse_mha.common.options import flag
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import hide_log
 from diverse_mha.common.ranges import between
-from diverse_mha.evaluation.outputs import add_force, check_replaceable
-from diverse_mha.evaluation.states import written_by
+from diverse_mha.evaluation.opener import CONFIG, Source, add_text, named_file, read_source
+from diverse_mha.evaluation.outputs import add_force, check_replaceable, json_with
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,18 +22,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n  diverse-mha prune runs/mine/checkpoint_best.pt data/mine/bin --share 0.3 "
         "--output pruned.pt\n  diverse-mha prune runs/{base,coda}/checkpoint_best.pt data/mine/bin "
-        "--curve 0,0.2,0.4 --output curve"
+        "--curve 0,0.2,0.4 --output curve\n  diverse-mha prune models/marian --text dev.de "
+        "--target dev.en --share 0.3 --output models/pruned"
     )
     parser.add_argument(
-        "checkpoints", nargs="+", metavar="CHECKPOINT",
-        help="a model with linear aggregation; --curve takes several, as NAME=CHECKPOINT or in "
-        "folders such as coda-seed1, and draws one curve for all seeds of a model",
+        "checkpoints", nargs="+", metavar="MODEL",
+        help="a checkpoint with linear aggregation; --curve takes several, as NAME=MODEL or in "
+        "folders such as coda-seed1, and draws one curve for all seeds of a model; after them "
+        "DATA, the folder that fairseq-preprocess wrote. With --text: folders of transformers",
     )  # fmt: skip
-    parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
     parser.add_argument(
         "--output", required=True, metavar="FILE",
-        help="pruned checkpoint to write; with --curve, folder to write",
+        help="pruned checkpoint to write; with --text or --curve, folder to write",
     )  # fmt: skip
+    group = add_text(parser)
+    group.add_argument(
+        "--score-text", metavar="FILE", help="text to score with --curve, in place of a split"
+    )
+    group.add_argument("--score-target", metavar="FILE", help="translations of --score-text")
     add_force(parser)
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
     add_cpu(parser)
@@ -64,9 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_number(what, "steps", 1, "remove heads in N steps, and rank the rest before each step")
     add_number(what, "seed", None, "random seed of --by random (default: 1)", least=0)
-    what.add_argument(
-        "--subset", default="valid", help="split to rank heads on (default: %(default)s)"
-    )
+    what.add_argument("--subset", help="split of DATA to rank heads on (default: valid)")
     curve = parser.add_argument_group("with --curve")
     curve.add_argument("--score", choices=["nll", "bleu"], help="kind of score (default: nll)")
     curve.add_argument("--score-subset", metavar="SPLIT", help="split to score (default: test)")
@@ -74,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha prune``."""
-    for name in ("score", "score_subset"):
+    for name in ("score", "score_subset", "score_text", "score_target"):
         if args.curve is None and getattr(args, name) is not None:
             raise UserError(f"{flag(name)} {getattr(args, name)}: needs --curve; give both")
     if args.curve is not None and args.remove:
@@ -83,16 +87,36 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--seed {args.seed} has no effect with --by {args.by}; leave it out")
     if args.by == "random" and args.steps > 1:
         raise UserError(f"--steps {args.steps} has no effect with --by random; leave it out")
+    source = _source(args)
     import_plugin(args.user_dir)
     hide_log("")
     seed = 1 if args.seed is None else args.seed
-    ranking = pruning.Ranking(
-        args.by, args.subset, args.max_tokens, args.steps, seed, args.keep_one
-    )
-    return _prune(args, ranking) if args.curve is None else _curve(args, ranking)
+    subset = args.text or args.subset or "valid"
+    ranking = pruning.Ranking(args.by, subset, args.max_tokens, args.steps, seed, args.keep_one)
+    return (_prune if args.curve is None else _curve)(args, ranking, source)
 
 
-def _curve(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
+def _source(args: argparse.Namespace) -> Source:
+    """Return where sentences come from; take DATA from the end of the models."""
+    for name, needed in (("subset", None), ("score_subset", None), ("score_target", "score_text")):
+        value = getattr(args, name)
+        if value is not None and args.text is not None and needed is None:
+            raise UserError(f"{flag(name)} {value} has no effect with --text; leave it out")
+        if value is not None and needed is not None and getattr(args, needed) is None:
+            raise UserError(f"{flag(name)} {value}: needs {flag(needed)}; give both")
+    if args.text is None and args.score_text is not None:
+        raise UserError(f"--score-text {args.score_text}: needs --text; give both")
+    if args.text is not None and args.curve is not None and args.score_text is None:
+        raise UserError("--curve: give text to score too, --score-text FILE")
+    scored = [] if args.score_text is None else [(args.score_text, args.score_target)]
+    models = args.checkpoints
+    named = [path if Path(path).exists() else path.rpartition("=")[2] for path in models]
+    source = read_source(args, named, scored)
+    del models[len(named) :]
+    return source
+
+
+def _curve(args: argparse.Namespace, ranking: pruning.Ranking, source: Source) -> int:
     check_no_checkpoints("--output", args.output)
     folder = Path(args.output)
     pictures = [folder / f"curve.{ending}" for ending in ("pdf", "svg", "png")]
@@ -100,9 +124,9 @@ def _curve(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
         "--output", folder / "curve.csv", is_own=_is_curve, beside=pictures,
         inputs=args.checkpoints, force=args.force,
     )  # fmt: skip
-    score, score_subset = args.score or "nll", args.score_subset or "test"
+    score, score_subset = args.score or "nll", args.score_text or args.score_subset or "test"
     shares = pruning.read_shares(args.curve)
-    curve = pruning.Curve(shares, score, score_subset, args.data, args.cpu)
+    curve = pruning.Curve(shares, score, score_subset, source, args.cpu)
     pruning.draw_curve(curve, ranking, args.checkpoints, folder)
     return 0
 
@@ -113,21 +137,42 @@ def _is_curve(path: Path) -> bool:
         return file.readline().startswith(b"model,checkpoint,share,")
 
 
-def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
+def _check_output(args: argparse.Namespace, path: str, source: Source) -> None:
+    """Raise an error if the output would overwrite what this command did not write."""
+    if source.texts is None:
+        check_output_file("--output", args.output)
+        check_replaceable(
+            "--output", args.output, is_own=written_by_prune, inputs=[path], force=args.force
+        )
+        return
+    folder, record = Path(args.output), "pruned_heads.json"
+    check_no_checkpoints("--output", folder)
+    check_replaceable(
+        "--output", folder / record, is_own=json_with("made_by", "pruned_heads"),
+        beside=[folder / CONFIG], inputs=[Path(path, name) for name in (CONFIG, record)],
+        force=args.force,
+    )  # fmt: skip
+
+
+def written_by_prune(path: Path) -> bool:
+    """Return True for a checkpoint of ``prune``."""
+    from diverse_mha.evaluation.states import written_by
+
+    return written_by("prune")(path)
+
+
+def _prune(args: argparse.Namespace, ranking: pruning.Ranking, source: Source) -> int:
     if len(args.checkpoints) > 1:
         raise UserError(f"{args.checkpoints[1]}: second checkpoint; give one only, or add --curve")
     (path,) = args.checkpoints
-    check_output_file("--output", args.output)
-    check_replaceable(
-        "--output", args.output, is_own=written_by("prune"), inputs=[path], force=args.force
-    )
-    model = pruning.open_prunable(path, args.data, cpu=args.cpu)
+    _check_output(args, path, source)
+    model = pruning.open_prunable(path, source, cpu=args.cpu)
     if args.remove:
         model.check_removable()
     given, wanted = ("--share", args.share) if args.heads is None else ("--heads", args.heads)
     count = pruning.count_of(model.sites, f"{given} {wanted}", wanted, keep_one=args.keep_one)
-    (name,) = short_names([path])
-    score = (model, args.subset, args.max_tokens, f"{name} {args.subset}")
+    (name,) = short_names([named_file(path)])
+    score = (model, ranking.subset, args.max_tokens, name)
     before = pruning.token_loss(*score)
     heads = list(pruning.removals(model, count, ranking, name))
     after = pruning.token_loss(*score)
@@ -136,5 +181,5 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking) -> int:
     print(f"{args.output}: {path} without {count} of {total} heads, by {args.by}")
     print(f"pruned, in this order: {', '.join(map(str, heads)) or 'none'}")
     loss = f"{before:.3f} bits per {model.unit} before, {after:.3f} after"
-    print(f"loss on {args.subset}: {loss}" + (f"\n{note}" if note else ""))
+    print(f"loss on {ranking.subset}: {loss}" + (f"\n{note}" if note else ""))
     return 0

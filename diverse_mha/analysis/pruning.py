@@ -21,8 +21,7 @@ from diverse_mha.common.files import write_files, write_text
 from diverse_mha.common.options import split_list
 from diverse_mha.common.tables import Layout, csv_text, to_text
 from diverse_mha.evaluation.comparison.runs import without_seed
-from diverse_mha.evaluation.equal_weights import equal_weights
-from diverse_mha.evaluation.opener import open_heads
+from diverse_mha.evaluation.opener import Source, equal_models, named_file, open_heads
 
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures import Plot
@@ -35,9 +34,9 @@ RANKINGS = {
 }
 
 
-def open_prunable(path: str, data: str, *, cpu: bool) -> Adapter:
+def open_prunable(path: str, source: Source, *, cpu: bool) -> Adapter:
     """Open a model. Raise ``UserError`` unless its heads can be zeroed."""
-    (model,) = open_heads([path], data, cpu=cpu)
+    (model,) = open_heads([path], source, cpu=cpu)
     model.check_prunable()
     return model
 
@@ -172,7 +171,7 @@ def name_checkpoints(arguments: list[str]) -> list[tuple[str, str]]:
     """Return (name, path) of each checkpoint; checkpoints of all seeds of a model share a name."""
     split = [("", "", x) if Path(x).exists() else x.partition("=") for x in arguments]
     paths = [path if equals else name or path for name, equals, path in split]
-    shorts = short_names(paths)
+    shorts = short_names([*map(named_file, paths)])
     return [
         (name if equals else without_seed(short), path)
         for (name, equals, _), short, path in zip(split, shorts, paths, strict=True)
@@ -186,7 +185,7 @@ class Curve:
     shares: tuple[float, ...]  # of all heads
     score: str  # a key of ``UNITS``
     score_subset: str  # split to score
-    data: str
+    source: Source
     cpu: bool
 
 
@@ -197,7 +196,7 @@ def draw_curve(curve: Curve, ranking: Ranking, checkpoints: list[str], folder: P
     check_libraries()
     named = name_checkpoints(checkpoints)
     for name in dict.fromkeys(name for name, _ in named):
-        for path, other in equal_weights(path for of, path in named if of == name):
+        for path, other in equal_models([path for of, path in named if of == name]):
             raise UserError(
                 f"{path}: has the weights of {other}, so it is no further seed of {name}; name one "
                 "of them"
@@ -220,7 +219,7 @@ def draw_curve(curve: Curve, ranking: Ranking, checkpoints: list[str], folder: P
 
 def _scores(curve: Curve, ranking: Ranking, path: str, name: str) -> tuple[list[float], str]:
     """Return a checkpoint's score at each share, and the scores' name and unit."""
-    model = open_prunable(path, curve.data, cpu=curve.cpu)
+    model = open_prunable(path, curve.source, cpu=curve.cpu)
     counts = [
         count_of(model.sites, f"--curve {share:g}", share, keep_one=ranking.keep_one)
         for share in curve.shares

@@ -160,6 +160,8 @@ def attend(
         states = HeadStates(**{name: make[name]() for name in wanted})
         size = (query.size(0), query.size(2), key.size(2))
         recorder.batch.add(site.component, states, attention_mask, size, module)
+    if (change := recorder.changes.get(module)) is not None:
+        output = change(output)
     if site.drophead is not None and module.training:
         output = site.drophead(output.transpose(1, 2)).transpose(1, 2)
     return output, weights

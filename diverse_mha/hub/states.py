@@ -1,7 +1,7 @@
 """Head states of one batch of a model of transformers, and the loss of the terms."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +25,13 @@ class Recorder:
         wanted: names of the head states to record, by component. They stay set between batches,
             because activation checkpointing recomputes attention in the backward pass.
         batch: the batch that is being recorded, or None.
+        changes: attention module -> function of its head outputs (B, T, H, D), for ablations.
     """
 
     def __init__(self):
         self.wanted: dict[str, tuple[str, ...]] = {}
         self.batch: Batch | None = None
+        self.changes: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
 
 
 class Batch:

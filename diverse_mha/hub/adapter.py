@@ -1,0 +1,564 @@
+"""Models of transformers, as the analysis sees them.
+
+``HubAdapter`` fulfils the protocol in ``analysis/protocol.py``; ``evaluation/opener.py`` opens it
+for ``analyze``, ``prune``, ``align`` and ``diverse_mha.load``. The model's attention calls the
+function of ``hub/attention.py`` during a measurement, and its own one otherwise.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import transformers
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from diverse_mha.attention import HeadStates, Wanted
+from diverse_mha.attention.sites import Encoded, Head, HeadNumbers
+from diverse_mha.common.errors import UserError
+from diverse_mha.common.progress import with_progress
+from diverse_mha.hub import attention
+from diverse_mha.hub.states import Recorder
+from diverse_mha.hub.texts import (
+    BLOCK,
+    Batch,
+    Classifier,
+    Example,
+    LanguageModel,
+    MaskedLanguageModel,
+    Reader,
+    Text,
+    Translation,
+)
+
+SUPPORTED = "Marian, M2M100, BART, T5, BERT, GPT-2, Llama and others with attn_implementation"
+RECORD = "pruned_heads.json"  # written beside a pruned model
+#: Models whose position table begins after the padding token.
+_OFFSET = ("roberta", "camembert", "mpnet", "data2vec-text")
+Change = Callable[[Tensor], Tensor]
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """Context manager: hide transformers' bars of loading and writing weights."""
+    shown = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers.utils.logging.enable_progress_bar()
+
+
+class HubSite(NamedTuple):
+    """An attention module of a model of transformers."""
+
+    component: str
+    number: int  # layer, from 1
+    numbers: HeadNumbers
+    module: nn.Module
+    stack: str  # name of the list of layers
+    place: int  # place of the layer in the list
+    projection: nn.Module | None  # Linear or Conv1D that merges the heads
+
+
+class _Collector:
+    """Head states of one forward pass; takes the place of ``hub.states.Batch``."""
+
+    def __init__(self):
+        self.layers: dict[str, list[HeadStates]] = defaultdict(list)
+        self.modules: list[tuple[str, nn.Module]] = []
+        self.waiting: HeadStates | None = None
+
+    def add(self, component, states, mask, size, module) -> None:
+        """Record the head states of a layer."""
+        self.layers[component].append(states)
+        self.modules.append((component, module))
+        self.waiting = states
+
+
+class HubAdapter:
+    """A model of transformers with its tokenizer and texts.
+
+    Args:
+        model: the model, in evaluation mode, on its device.
+        tokenizer: its tokenizer.
+        texts: split -> its files.
+        path: name for messages.
+        block: tokens in a block of text, for language models.
+
+    Attributes:
+        rows: rows of a batch for each sentence.
+
+    Raises:
+        UserError: the model's attention cannot be observed.
+    """
+
+    rows = 1
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        texts: Mapping[str, Text] | None = None,
+        *,
+        path: str = "",
+        block: int = BLOCK,
+    ):
+        self.model, self.tokenizer, self.texts = model, tokenizer, dict(texts or {})
+        self.architecture = type(model).__name__
+        self.path = path or self.architecture
+        self._found = list(attention.attention_modules(model))
+        if not self._found:
+            raise UserError(
+                f"{self.path}: {self.architecture} has attention code of its own; supported are "
+                f"{SUPPORTED}"
+            )
+        if any(attention.has_terms(one.module) for one in self._found):
+            raise UserError(f"{self.path}: has terms; close() these terms first")
+        attention.implementation(self.path, model.config)
+        self.sites = self._probe()
+        self.components = tuple(dict.fromkeys(site.component for site in self.sites))
+        self.reader = self._reader(block)
+        self.unit = self.reader.unit
+        self._examples: dict[str, list[Example]] = {}
+        self._byte_level = "Ġ" in "".join(tokenizer.tokenize(" a"))
+
+    def _probe(self) -> list[HubSite]:
+        """Run two tokens, and return the attention modules that ran, with their projections."""
+        names = {one.module: one.name for one in self._found}
+        collector, projections = _Collector(), {}
+
+        def hook(linear: nn.Module, args: tuple) -> None:
+            states = collector.waiting
+            if states is not None and args:
+                heads, width = states.outputs.size(1), states.outputs.size(3)
+                if args[0].size(-1) == heads * width:
+                    projections[collector.modules[-1][1]] = linear
+                    collector.waiting = None
+
+        ids = torch.tensor([[2, 3]], device=self.model.device)
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if self._is_pair:
+            inputs["decoder_input_ids"] = ids
+        wanted = dict.fromkeys(("encoder", "cross", "decoder"), ("outputs",))
+        linears = [m for m in self.model.modules() if isinstance(m, nn.Linear | Conv1D)]
+        handles = [linear.register_forward_pre_hook(hook) for linear in linears]
+        try:
+            with torch.no_grad(), self._observed(collector, wanted):
+                self.model.base_model(**inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
+        if len(collector.modules) != len({module for _, module in collector.modules}):
+            raise UserError(
+                f"{self.path}: {self.architecture} runs one attention module in several layers, so "
+                "its layers cannot be told apart"
+            )
+        layers, sites = iter(collector.modules), []
+        counts: dict[str, int] = defaultdict(int)
+        states = {c: iter(rows) for c, rows in collector.layers.items()}
+        for component, module in layers:
+            counts[component] += 1
+            numbers = HeadNumbers.unpruned(next(states[component]).outputs.size(1))
+            stack, place = _place(names[module])
+            projection = projections.get(module)
+            sites.append(
+                HubSite(component, counts[component], numbers, module, stack, place, projection)
+            )
+        order = ("encoder", "cross", "decoder")
+        return sorted(sites, key=lambda site: (order.index(site.component), site.number))
+
+    @property
+    def _is_pair(self) -> bool:
+        return bool(self.model.config.is_encoder_decoder)
+
+    def _reader(self, block: int) -> Reader:
+        config, kind = self.model.config, self.architecture
+        longest = min(self.tokenizer.model_max_length, 10**6)
+        if (most := getattr(config, "max_position_embeddings", None)) is not None:
+            offset = any(name in config.model_type for name in _OFFSET)
+            longest = min(longest, most - (config.pad_token_id + 1 if offset else 0))
+        if self._is_pair:
+            return Translation(self.model, self.tokenizer, longest)
+        if kind.endswith("ForSequenceClassification"):
+            return Classifier(self.model, self.tokenizer, longest)
+        if self.components == ("decoder",):
+            return LanguageModel(self.model, self.tokenizer, min(longest, block))
+        return MaskedLanguageModel(self.model, self.tokenizer, longest)
+
+    @contextmanager
+    def _observed(
+        self,
+        collector: _Collector | None = None,
+        wanted: Mapping[str, tuple[str, ...]] | None = None,
+        changes: Mapping[nn.Module, Change] | None = None,
+    ) -> Iterator[None]:
+        """Context manager: the model's attention records head states, or changes them."""
+        recorder = Recorder()
+        recorder.batch, recorder.wanted = collector, dict(wanted or {})
+        recorder.changes = dict(changes or {})
+        for one in self._found:
+            site = attention.Site(recorder, one.component, one.eager, None)
+            attention.attach(one.module, site)
+        try:
+            yield
+        finally:
+            for one in self._found:
+                attention.detach(one.module)
+
+    def examples(self, subset: str) -> list[Example]:
+        """Return the sentences of a split, in their order."""
+        if subset not in self._examples:
+            text = self.texts[subset]
+            needs, kind = self.reader.needs_target, self.architecture
+            if needs and text.target is None:
+                raise UserError(f"{self.path}: {kind} needs {needs}; give --target FILE")
+            if text.target is not None and not needs:
+                raise UserError(f"--target {text.target}: {kind} takes none; leave it out")
+            found = list(self.reader.read(text, self.path))
+            if not found:
+                raise UserError(
+                    f"{text.source}: has no sentence that {self.path} can read, of 1 to "
+                    f"{self.reader.longest:,} tokens"
+                )
+            self._examples[subset] = found
+        return self._examples[subset]
+
+    def batches(self, subset: str, max_tokens: int, *, label: str = "") -> "HubBatches":
+        """Return the batches of a split for one pass, sorted by length."""
+        return HubBatches(
+            self, self.examples(subset), max_tokens, f"{label} {subset}" if label else ""
+        )
+
+    def make_batch(self, examples: list[Example]) -> Batch:
+        """Return a padded batch on the model's device."""
+        batch, device = self.reader.batch(examples), self.model.device
+        both = {id(x): x for x in (batch.inputs, batch.scored)}
+        moved = {
+            key: {k: x.to(device) if torch.is_tensor(x) else x for k, x in inputs.items()}
+            for key, inputs in both.items()
+        }
+        batch.inputs, batch.scored = moved[id(batch.inputs)], moved[id(batch.scored)]
+        for name in ("labels", "source_padding", "target_padding"):
+            value = getattr(batch, name)
+            setattr(batch, name, None if value is None else value.to(device))
+        return batch
+
+    def first(self, subset: str, count: int) -> set[int]:
+        """Return the numbers of the first sentences of the split."""
+        return {one.number for one in self.examples(subset)[:count]}
+
+    def numbers(self, batch: Batch) -> list[int]:
+        """Return the number of each sentence of a batch: line or block, from 0."""
+        return batch.numbers
+
+    @torch.no_grad()
+    def states(self, batch: Batch, wanted: Wanted) -> dict[str, list[HeadStates]]:
+        """Return component -> head states of each layer, for unmasked sentences."""
+        if not isinstance(wanted, Mapping):
+            wanted = dict.fromkeys(self.components, tuple(wanted))
+        collector = _Collector()
+        with self._observed(collector, wanted):
+            self.model.base_model(**batch.inputs)
+        source, target = batch.source_padding, batch.target_padding
+        target = source if target is None else target
+        paddings = {"encoder": (source, source), "cross": (target, source)}
+        paddings["decoder"] = (target, target)
+        found = {}
+        for component in self.components:
+            queries, keys = paddings[component]
+            found[component] = [
+                states._replace(query_padding_mask=queries, key_padding_mask=keys)
+                for states in collector.layers[component]
+            ]
+        return {component: found[component] for component in wanted if component in found}
+
+    def tokens(self, batch: Batch, component: str, row: int) -> tuple[list[str], list[str]]:
+        """Return the tokens of the queries and keys of a row, padding included."""
+        source = self._symbols(batch.inputs["input_ids"][row])
+        if component == "encoder" or batch.target_padding is None:
+            return source, source
+        if component == "decoder":
+            target = self._symbols(batch.inputs["decoder_input_ids"][row])
+            return target, target
+        return self._symbols(batch.labels[row].clamp_min(0)), source
+
+    def symbols(self, side: int, rows: Iterable[Tensor]) -> list[list[str]]:
+        """Return the tokens of rows of ids."""
+        return [self._symbols(row) for row in rows]
+
+    def _symbols(self, ids: Tensor) -> list[str]:
+        if self._byte_level:  # the vocabulary's own spelling of bytes is unreadable
+            return [self.tokenizer.decode([n]).replace(" ", "▁") for n in ids.tolist()]
+        return self.tokenizer.convert_ids_to_tokens(ids.tolist())
+
+    def _run(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the loss of every sentence and its number of predictions."""
+        if batch.labels is None:
+            raise UserError(
+                f"{self.path}: {self.architecture} has no predictions here, so heads have no "
+                "importance; give a model with a language model's head, or labels (--target)"
+            )
+        logits = getattr(self.model(**batch.scored), "logits", None)
+        if logits is None or logits.size(-1) <= int(batch.labels.max()):
+            raise UserError(
+                f"{self.path}: {self.architecture} has no head that predicts tokens or labels, so "
+                "heads have no importance; leave out --measures importance"
+            )
+        return self.reader.losses(logits, batch)
+
+    def losses(self, batch: Batch) -> "HubLosses":
+        """Return the losses of a batch, and an activation cache for changed heads."""
+        return HubLosses(self, batch)
+
+    def gated_loss(self, batch: Batch, changes: Mapping[HubSite, Change]) -> Tensor:
+        """Return the summed loss with changed head outputs, for a backward pass."""
+        by_module = {site.module: change for site, change in changes.items()}
+        with self._observed(changes=by_module):
+            return self._run(batch)[0].sum()
+
+    def reads_like(self, other: "HubAdapter") -> bool:
+        """Return True if both models read the same token ids."""
+        if type(self.reader) is not type(other.reader):
+            return False
+        for subset in self.texts:
+            one, two = self.examples(subset), other.examples(subset)
+            if len(one) != len(two):
+                return False
+            for x, y in zip(one, two, strict=True):
+                if not torch.equal(x.source, y.source) or (x.target is None) != (y.target is None):
+                    return False
+                if x.target is not None and not torch.equal(x.target, y.target):
+                    return False
+        return True
+
+    def encode(self, sentences: Sequence, target: Sequence[str] | None, beam: int) -> Encoded:
+        """Return sentences as a batch on the model's device; see ``analysis.heads``."""
+        examples = self.reader.given(sentences, target)
+        for number, one in enumerate(examples, 1):
+            if not len(one.source):
+                raise UserError(f"sentence {number}: is empty; leave it out")
+            if one.size > self.reader.longest:
+                raise UserError(
+                    f"sentence {number}: {one.size:,} tokens, but the model reads at most "
+                    f"{self.reader.longest:,}; shorten it"
+                )
+        if self._is_pair and target is None:
+            examples = self._translated(examples, beam)
+        predicted = [self.reader.predicted(one) for one in examples]
+        source = [one.source for one in examples]
+        none = any(row is None for row in predicted)
+        return Encoded(self.make_batch(examples), source, None if none else predicted)
+
+    @torch.no_grad()
+    def _translated(self, examples: list[Example], beam: int) -> list[Example]:
+        """Return sentences with the model's own translations, which end with eos."""
+        source = self.reader.padded([one.source for one in examples], self.reader.pad)
+        lengths = torch.tensor([[len(one.source)] for one in examples])
+        real = (torch.arange(source.size(1)) < lengths).long()
+        most = min(2 * source.size(1) + 50, self.reader.longest - 1)
+        device = self.model.device
+        found = self.model.generate(
+            input_ids=source.to(device), attention_mask=real.to(device), num_beams=beam,
+            do_sample=False, max_new_tokens=most,
+        )  # fmt: skip
+        end, translated = self.model.config.eos_token_id, []
+        for one, row in zip(examples, found.cpu()[:, 1:], strict=True):
+            stops = (row == end).nonzero().flatten()
+            translated.append(one._replace(target=row[: int(stops[0]) + 1 if len(stops) else None]))
+        return translated
+
+    def check_prunable(self) -> None:
+        """Raise ``UserError`` unless every module has an output projection."""
+        for site in self.sites:
+            if site.projection is None:
+                raise UserError(
+                    f"{self.path}: {site.component} layer {site.number} has no linear output "
+                    "projection, in which heads could be zeroed"
+                )
+
+    def check_removable(self) -> None:
+        """Raise ``UserError``: configs have one number of heads for all layers."""
+        raise UserError(
+            f"--remove: {type(self.model.config).__name__} has one number of heads for all layers, "
+            f"so transformers could not load {self.path} without some; leave out --remove: then "
+            "pruned heads are set to zero"
+        )
+
+    @torch.no_grad()
+    def zero(self, head: Head) -> None:
+        """Zero a head's columns of the output projection."""
+        (site,) = (site for site in self.sites if site[:2] == head[:2])
+        weight = site.projection.weight
+        columns = weight.T if isinstance(site.projection, Conv1D) else weight
+        columns.unflatten(1, (site.numbers.total, -1))[:, head.head - 1] = 0
+
+    @_no_progress_bars()
+    def save_pruned(self, heads: list[Head], output: str | Path, *, remove: bool) -> str:
+        """Write a folder with the model, in which ``heads`` are zero, and its tokenizer."""
+        before, record = [], Path(self.path) / RECORD
+        if record.is_file():
+            before = json.loads(record.read_text(encoding="utf-8"))["pruned_heads"]
+        dtype, saved = self.model.dtype, getattr(self.model, "saved_dtype", self.model.dtype)
+        self.model.to(saved).save_pretrained(output)
+        self.model.to(dtype)
+        self.tokenizer.save_pretrained(output)
+        now = [text for text in map(str, heads) if text not in before]
+        content = {"made_by": "prune", "pruned_heads": [*before, *now]}
+        Path(output, RECORD).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        return ""
+
+    def bleu(self, heads: list[Head], subset: str, *, cpu: bool) -> float:
+        """Raise ``UserError``: not implemented."""
+        raise UserError("--score bleu: is for checkpoints of fairseq; give --score nll")
+
+
+def _place(name: str) -> tuple[str, int]:
+    """Return the list of layers that a module is in, and the place of its layer; -1 for none."""
+    parts = name.split(".")
+    at = next((i for i, part in enumerate(parts) if part.isdigit()), None)
+    return ("", -1) if at is None else (".".join(parts[:at]), int(parts[at]))
+
+
+class HubBatches:
+    """The batches of a split, sorted by length, of up to ``max_tokens`` padded tokens."""
+
+    def __init__(self, adapter: HubAdapter, examples: list[Example], max_tokens: int, label: str):
+        self._adapter, self._label = adapter, label
+        self._groups: list[list[Example]] = []
+        ordered = sorted(examples, key=lambda one: (one.size, len(one.source)))
+        for one in ordered:
+            last = self._groups[-1] if self._groups else None
+            if last is not None and (len(last) + 1) * one.size <= max_tokens:
+                last.append(one)
+            else:
+                self._groups.append([one])
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[Batch]:
+        groups = self._groups
+        shown = with_progress(groups, self._label, "batches") if self._label else groups
+        return (self._adapter.make_batch(group) for group in shown)
+
+
+class HubLosses:
+    """The losses of a batch, with the outputs of its layers as an activation cache.
+
+    Attributes:
+        losses: loss of every sentence in nats, (B,) float64.
+        counts: number of predictions of every sentence, (B,) float64.
+    """
+
+    def __init__(self, adapter: HubAdapter, batch: Batch):
+        self._adapter, self._batch = adapter, batch
+        model = adapter.model
+        #: (list of layers, place) -> layer
+        self._layers = {
+            (site.stack, site.place): model.get_submodule(f"{site.stack}.{site.place}")
+            for site in adapter.sites
+            if site.place >= 0
+        }
+        self._encoder = model.get_encoder() if model.config.is_encoder_decoder else None
+        self._results: dict[nn.Module, Any] = {}
+        modules = [*self._layers.values(), *([self._encoder] if self._encoder else [])]
+        with ExitStack() as stack:
+            for module in modules:
+                handle = module.register_forward_hook(self._save)
+                stack.callback(handle.remove)
+            self.losses, self.counts = adapter._run(batch)
+
+    def _save(self, module: nn.Module, _, result: Any) -> None:
+        self._results[module] = result
+
+    def changed(self, site: HubSite, change: Change) -> Tensor:
+        """Return the losses with ``change`` applied to a module's head outputs (B, T, H, D).
+
+        The layers below and, for a module of the decoder, the encoder are taken from the cache.
+        """
+        cached = [
+            layer
+            for (stack, place), layer in self._layers.items()
+            if stack == site.stack and place < site.place
+        ]
+        if site.component != "encoder" and self._encoder is not None:
+            cached.append(self._encoder)
+        try:
+            for module in cached:
+                result = self._results[module]
+                module.forward = lambda *_, result=result, **__: result
+            with self._adapter._observed(changes={site.module: change}):
+                return self._adapter._run(self._batch)[0]
+        finally:
+            for module in cached:
+                vars(module).pop("forward", None)
+
+
+@_no_progress_bars()
+def open_model(path: str | Path, *, cpu: bool = False) -> tuple[Any, Any]:
+    """Load a folder of transformers in float32; return the model and its tokenizer.
+
+    No code of the folder runs, and nothing is downloaded.
+    """
+    options = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        config = transformers.AutoConfig.from_pretrained(path, **options)
+        kind = next(iter(config.architectures or ()), "")
+        model_class = getattr(transformers, kind, None)
+        if model_class is None:
+            raise UserError(
+                f"{path}: architecture {kind or 'none'} is not one of transformers "
+                f"{transformers.__version__}; supported are {SUPPORTED}"
+            )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path, **options)
+        saved = config.dtype or torch.float32
+        model = model_class.from_pretrained(
+            path, config=config, dtype=torch.float32, local_files_only=True
+        )
+    except (OSError, ValueError, ImportError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{path}: transformers cannot load this folder ({reason})") from error
+    model.saved_dtype = saved
+    model = model.eval().requires_grad_(False)
+    return model.cuda() if torch.cuda.is_available() and not cpu else model, tokenizer
+
+
+def open_folders(
+    paths: Sequence[Any],
+    texts: Mapping[str, Text],
+    *,
+    cpu: bool = False,
+    block: int | None = None,
+    tokenizer: Any = None,
+) -> list[HubAdapter]:
+    """Open models that are compared: each skips lines that one of them cannot read.
+
+    Args:
+        paths: folders, or models of transformers.
+        texts: split -> its files.
+        cpu: do not use a GPU.
+        block: tokens in a block of text, for language models.
+        tokenizer: the tokenizer of models that are given as objects.
+    """
+    adapters = []
+    for path in paths:
+        if isinstance(path, nn.Module):
+            if tokenizer is None:
+                raise UserError(f"{type(path).__name__}: give its tokenizer, tokenizer=...")
+            model, own, name = path.eval(), tokenizer, type(path).__name__
+        else:
+            (model, own), name = open_model(path, cpu=cpu), str(path)
+        adapters.append(HubAdapter(model, own, texts, path=name, block=block or BLOCK))
+    for subset in texts:
+        lines = [a for a in adapters if not isinstance(a.reader, LanguageModel)]
+        common = [{one.number for one in adapter.examples(subset)} for adapter in lines]
+        for adapter in lines if len(lines) > 1 else ():
+            every = set.intersection(*common)
+            adapter._examples[subset] = [x for x in adapter.examples(subset) if x.number in every]
+    return adapters
