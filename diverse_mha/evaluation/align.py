@@ -13,9 +13,8 @@ from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import counted, hide_log
 from diverse_mha.common.tables import Layout, to_text
 from diverse_mha.corpora.text import read_lines
-from diverse_mha.evaluation.aligner import Aligner, pharaoh
-from diverse_mha.evaluation.models import open_models
-from diverse_mha.evaluation.states import check_translates, open_state
+from diverse_mha.evaluation.head_aligner import HeadAligner, pharaoh
+from diverse_mha.evaluation.opener import Source, add_text, read_source
 from diverse_mha.measures.alignment import (
     SYMMETRISATIONS,
     Links,
@@ -43,15 +42,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``diverse-mha align``."""
     parser.allow_abbrev = False
     parser.epilog = (
-        "example:\n  diverse-mha align runs/mine/checkpoint_best.pt data/mine/bin > alignments"
+        "examples:\n  diverse-mha align runs/mine/checkpoint_best.pt data/mine/bin > alignments\n"
+        "  diverse-mha align models/marian --text test.de --target test.en > alignments"
     )
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a translation model")
-    parser.add_argument("data", metavar="DATA", help="folder that fairseq-preprocess wrote")
+    parser.add_argument("checkpoint", metavar="MODEL", help="a translation model")
+    parser.add_argument(
+        "data", nargs="?", metavar="DATA",
+        help="folder that fairseq-preprocess wrote; --text is for a folder of transformers",
+    )  # fmt: skip
+    add_text(parser)
     add_number(parser, "max-tokens", 4000, "tokens in a batch")
     add_cpu(parser)
     add_user_dir(parser)
     what = parser.add_argument_group("what to align")
-    what.add_argument("--subset", default="valid", help="split to align (default: valid)")
+    what.add_argument("--subset", help="split of DATA to align (default: valid)")
     head = parser.add_argument_group("which head")
     head.add_argument(
         "--gold", metavar="FILE",
@@ -79,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     both = parser.add_argument_group("both directions")
     both.add_argument(
         "--reverse",
-        metavar="CHECKPOINT",
+        metavar="MODEL",
         help="a model of the reverse direction; the alignments of both models are joined",
     )
     both.add_argument(
@@ -109,13 +113,18 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(
                 f"--{name} has no effect without --{needed}; leave it out, or add --{needed}"
             )
+    for name in ("subset", "reverse_data"):
+        if args.text is not None and getattr(args, name) is not None:
+            option = f"--{name.replace('_', '-')} {getattr(args, name)}"
+            raise UserError(f"{option} has no effect with --text; leave it out")
+    source = read_source(args, [args.checkpoint, *([args.data] if args.data else [])])
+    args.subset = args.text or args.subset or "valid"
     gold = None if args.gold is None else Gold(Path(args.gold), args.gold_from or 0)
     import_plugin(args.user_dir)
     hide_log("")
-    directions = [Direction(args.checkpoint, args.data, args, reverse=False)]
+    directions = [Direction(args.checkpoint, source, args, reverse=False)]
     if args.reverse is not None:
-        data = args.reverse_data or args.data
-        directions.append(Direction(args.reverse, data, args, reverse=True))
+        directions.append(Direction(args.reverse, _reversed(source, args), args, reverse=True))
         _check_same_text(*directions, args)
     if gold is not None:
         gold.check(directions[0])
@@ -133,6 +142,30 @@ def run(args: argparse.Namespace) -> int:
     joined = join(directions, method)
     print("\n".join(pharaoh(joined.get(number, set())) for number in range(directions[0].count)))
     return 0
+
+
+def _reversed(source: Source, args: argparse.Namespace) -> Source:
+    """Return where the sentences of the ``--reverse`` model come from."""
+    if source.texts is None:
+        return Source(args.reverse_data or source.data)
+    read_source(args, [args.reverse])
+    return source._replace(texts={name: pair[::-1] for name, pair in source.texts.items()})
+
+
+def open_aligner(path: str, source: Source, *, cpu: bool) -> HeadAligner:
+    """Open a translation model as an aligner."""
+    if source.texts is not None:
+        from diverse_mha.evaluation.hub_aligner import open_hub_aligner
+
+        return open_hub_aligner(path, source, cpu=cpu)
+    from diverse_mha.evaluation.aligner import Aligner
+    from diverse_mha.evaluation.models import open_models
+    from diverse_mha.evaluation.states import check_translates, open_state
+
+    state = open_state(path)
+    check_translates(path, state)
+    loaded = open_models(path, source.data, cpu=cpu, heads=True, states={path: state})
+    return Aligner(loaded, source.data)
 
 
 class Gold:
@@ -222,18 +255,14 @@ class Direction:
     ``reverse`` is True for the model of ``--reverse``.
     """
 
-    def __init__(self, checkpoint: str, data: str, args: argparse.Namespace, *, reverse: bool):
+    def __init__(self, checkpoint: str, source: Source, args: argparse.Namespace, *, reverse: bool):
         head = args.reverse_head if reverse else args.head
-        state = open_state(checkpoint)
-        check_translates(checkpoint, state)
-        states = {checkpoint: state}
-        loaded = open_models(checkpoint, data, cpu=args.cpu, heads=True, states=states)
-        self.aligner = Aligner(loaded, data)
-        self.reverse, self.data = reverse, data
+        self.aligner = open_aligner(checkpoint, source, cpu=args.cpu)
+        self.reverse, self.data = reverse, source.data
         option = "--reverse-head" if reverse else "--head"
         self._row = None if head is None else self.aligner.choose(option, head)
         sentences = self.aligner.split(args.subset, args.max_tokens)
-        self.count = len(self.aligner.loaded.task.dataset(args.subset))
+        self.count = self.aligner.count(args.subset)
         if len(sentences) < self.count:
             note = f"{self.count - len(sentences)} of {self.count} sentences are too long for"
             print(f"note: {note} {checkpoint}, and have no alignment", file=sys.stderr)

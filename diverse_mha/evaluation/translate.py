@@ -206,7 +206,8 @@ def plain_lines(stream: BinaryIO) -> Iterator[str]:
 
 def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[Translation], str]:
     """Return a function that formats a translation's source words, target words and alignment."""
-    from diverse_mha.evaluation.aligner import Aligner, pharaoh
+    from diverse_mha.evaluation.aligner import Aligner
+    from diverse_mha.evaluation.head_aligner import pharaoh
     from diverse_mha.evaluation.models import open_models
 
     if os.pathsep in args.checkpoint:

@@ -14,8 +14,8 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import Side, read_side
 from diverse_mha.corpora.text import punctuation_of
-from diverse_mha.evaluation.aligner import Candidate
 from diverse_mha.evaluation.ctranslate2_engine import NotConvertible, convert_stock, name_languages
+from diverse_mha.evaluation.head_aligner import Candidate
 from diverse_mha.export import plain_text
 from diverse_mha.models.stock_form import stock_state
 

@@ -108,7 +108,7 @@ def stub(folder, words, text, kind="none", weights=None):
     model = SimpleNamespace(
         heads={"cross": 1}, kept_heads={"cross": [(1,)]}, decoder=SimpleNamespace(layers=[0])
     )
-    loaded = SimpleNamespace(model=model, task=task, states=lambda *_: states)
+    loaded = SimpleNamespace(path="model.pt", model=model, task=task, states=lambda *_: states)
     loaded.batches = lambda *_, **__: [sample]
     return module.Aligner(loaded, str(folder / "bin"))
 
@@ -125,7 +125,6 @@ def test_candidates_named_next_align_by_the_attention_of_the_next_step(tmp_path)
     assert rows["1.1"] == rows["1.average"] == [0, 0, 1]
     assert aligner.choose("--head", "1.average.next") == 3
     with pytest.raises(UserError, match=r"--alignment-head 1.1.next: .* give auto, or LAYER.HEAD"):
-        aligner.loaded.path = "model.pt"
         aligner.choose("--alignment-head", "1.1.next", shifted=False)
 
 
