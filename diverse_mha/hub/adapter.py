@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MethodType
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +22,7 @@ from diverse_mha.attention import HeadStates, Wanted
 from diverse_mha.attention.sites import Encoded, Head, HeadNumbers
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.progress import with_progress
-from diverse_mha.hub import attention
+from diverse_mha.hub import attention, fsmt
 from diverse_mha.hub.states import Recorder
 from diverse_mha.hub.texts import (
     BLOCK,
@@ -35,7 +36,7 @@ from diverse_mha.hub.texts import (
     Translation,
 )
 
-SUPPORTED = "Marian, M2M100, BART, T5, BERT, GPT-2, Llama and others with attn_implementation"
+SUPPORTED = "Marian, FSMT, M2M100, BART, T5, BERT, GPT-2, Llama and others with attn_implementation"
 RECORD = "pruned_heads.json"  # written beside a pruned model
 #: Models whose position table begins after the padding token.
 _OFFSET = ("roberta", "camembert", "mpnet", "data2vec-text")
@@ -112,7 +113,7 @@ class HubAdapter:
         self.model, self.tokenizer, self.texts = model, tokenizer, dict(texts or {})
         self.architecture = type(model).__name__
         self.path = path or self.architecture
-        self._found = list(attention.attention_modules(model))
+        self._found = [*attention.attention_modules(model), *fsmt.attention_modules(model)]
         if not self._found:
             raise UserError(
                 f"{self.path}: {self.architecture} has attention code of its own; supported are "
@@ -202,6 +203,9 @@ class HubAdapter:
         recorder = Recorder()
         recorder.batch, recorder.wanted = collector, dict(wanted or {})
         recorder.changes = dict(changes or {})
+        own = [one.module for one in self._found if isinstance(one.module, fsmt.Attention)]
+        for module in own:
+            module.config, module.forward = self.model.config, MethodType(fsmt.forward, module)
         for one in self._found:
             site = attention.Site(recorder, one.component, one.eager, None)
             attention.attach(one.module, site)
@@ -210,6 +214,8 @@ class HubAdapter:
         finally:
             for one in self._found:
                 attention.detach(one.module)
+            for module in own:
+                del module.config, module.forward
 
     def examples(self, subset: str) -> list[Example]:
         """Return the sentences of a split, in their order."""

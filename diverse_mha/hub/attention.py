@@ -72,7 +72,7 @@ def config_of(module: nn.Module) -> Any:
 
 def has_terms(module: nn.Module) -> bool:
     """Return True if an attention module calls :func:`attend`."""
-    return isinstance(config_of(module), ConfigView)
+    return isinstance(getattr(module, "config", None), ConfigView)
 
 
 def attach(module: nn.Module, site: Site) -> None:

@@ -215,7 +215,7 @@ class Translation(Reader):
         """Return the decoder's input, as the model makes it from labels."""
         make = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
         if make is not None:
-            return make(labels=labels)
+            return make(labels=labels.clone())  # FSMT changes its argument
         start = self.model.config.decoder_start_token_id
         shifted = torch.cat((labels.new_full((len(labels), 1), start), labels[:, :-1]), dim=1)
         return shifted.masked_fill(shifted == IGNORED, self.pad)
