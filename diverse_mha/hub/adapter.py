@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from diverse_mha.attention import HeadStates, Wanted
+from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.attention.sites import Encoded, Head, HeadNumbers
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.progress import with_progress
@@ -64,7 +65,7 @@ class HubSite(NamedTuple):
     module: nn.Module
     stack: str  # name of the list of layers
     place: int  # place of the layer in the list
-    projection: nn.Module | None  # Linear or Conv1D that merges the heads
+    projection: Any  # Linear or Conv1D that merges the heads; None if there is no such module
 
 
 class _Collector:
@@ -72,14 +73,15 @@ class _Collector:
 
     def __init__(self):
         self.layers: dict[str, list[HeadStates]] = defaultdict(list)
-        self.modules: list[tuple[str, nn.Module]] = []
-        self.waiting: HeadStates | None = None
+        self.modules: list[tuple[str, nn.Module, int]] = []  # with the number of heads
+        self.waiting = 0  # width of outputs that no projection has taken yet
 
     def add(self, component, states, mask, size, module) -> None:
         """Record the head states of a layer."""
         self.layers[component].append(states)
-        self.modules.append((component, module))
-        self.waiting = states
+        if (outputs := states.outputs) is not None:
+            self.modules.append((component, module, outputs.size(1)))
+            self.waiting = outputs.size(1) * outputs.size(3)
 
 
 class HubAdapter:
@@ -114,7 +116,7 @@ class HubAdapter:
         self.architecture = type(model).__name__
         self.path = path or self.architecture
         self._found = [*attention.attention_modules(model), *fsmt.attention_modules(model)]
-        if not self._found:
+        if not self._found or any(one.eager is None for one in self._found):
             raise UserError(
                 f"{self.path}: {self.architecture} has attention code of its own; supported are "
                 f"{SUPPORTED}"
@@ -135,18 +137,15 @@ class HubAdapter:
         collector, projections = _Collector(), {}
 
         def hook(linear: nn.Module, args: tuple) -> None:
-            states = collector.waiting
-            if states is not None and args:
-                heads, width = states.outputs.size(1), states.outputs.size(3)
-                if args[0].size(-1) == heads * width:
-                    projections[collector.modules[-1][1]] = linear
-                    collector.waiting = None
+            if collector.waiting and args and args[0].size(-1) == collector.waiting:
+                projections[collector.modules[-1][1]] = linear
+                collector.waiting = 0
 
         ids = torch.tensor([[2, 3]], device=self.model.device)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         if self._is_pair:
             inputs["decoder_input_ids"] = ids
-        wanted = dict.fromkeys(("encoder", "cross", "decoder"), ("outputs",))
+        wanted: dict[str, tuple[str, ...]] = {name: ("outputs",) for name in COMPONENTS}
         linears = [m for m in self.model.modules() if isinstance(m, nn.Linear | Conv1D)]
         handles = [linear.register_forward_pre_hook(hook) for linear in linears]
         try:
@@ -155,24 +154,19 @@ class HubAdapter:
         finally:
             for handle in handles:
                 handle.remove()
-        if len(collector.modules) != len({module for _, module in collector.modules}):
+        if len(collector.modules) != len({module for _, module, _ in collector.modules}):
             raise UserError(
                 f"{self.path}: {self.architecture} runs one attention module in several layers, so "
                 "its layers cannot be told apart"
             )
-        layers, sites = iter(collector.modules), []
-        counts: dict[str, int] = defaultdict(int)
-        states = {c: iter(rows) for c, rows in collector.layers.items()}
-        for component, module in layers:
+        sites: list[HubSite] = []
+        counts: dict[str, int] = {name: 0 for name in COMPONENTS}
+        for component, module, heads in collector.modules:
             counts[component] += 1
-            numbers = HeadNumbers.unpruned(next(states[component]).outputs.size(1))
-            stack, place = _place(names[module])
-            projection = projections.get(module)
-            sites.append(
-                HubSite(component, counts[component], numbers, module, stack, place, projection)
-            )
-        order = ("encoder", "cross", "decoder")
-        return sorted(sites, key=lambda site: (order.index(site.component), site.number))
+            numbers, projection = HeadNumbers.unpruned(heads), projections.get(module)
+            place = _place(names[module])
+            sites.append(HubSite(component, counts[component], numbers, module, *place, projection))
+        return sorted(sites, key=lambda site: (COMPONENTS.index(site.component), site.number))
 
     @property
     def _is_pair(self) -> bool:
@@ -207,6 +201,7 @@ class HubAdapter:
         for module in own:
             module.config, module.forward = self.model.config, MethodType(fsmt.forward, module)
         for one in self._found:
+            assert one.eager is not None  # as checked in the constructor
             site = attention.Site(recorder, one.component, one.eager, None)
             attention.attach(one.module, site)
         try:
@@ -337,9 +332,11 @@ class HubAdapter:
             if len(one) != len(two):
                 return False
             for x, y in zip(one, two, strict=True):
-                if not torch.equal(x.source, y.source) or (x.target is None) != (y.target is None):
-                    return False
-                if x.target is not None and not torch.equal(x.target, y.target):
+                pairs = ((x.source, y.source), (x.target, y.target))
+                if not all(
+                    a is b or (a is not None and b is not None and torch.equal(a, b))
+                    for a, b in pairs
+                ):
                     return False
         return True
 
@@ -356,10 +353,10 @@ class HubAdapter:
                 )
         if self._is_pair and target is None:
             examples = self._translated(examples, beam)
-        predicted = [self.reader.predicted(one) for one in examples]
+        rows = [self.reader.predicted(one) for one in examples]
+        predicted = [row for row in rows if row is not None]
         source = [one.source for one in examples]
-        none = any(row is None for row in predicted)
-        return Encoded(self.make_batch(examples), source, None if none else predicted)
+        return Encoded(self.make_batch(examples), source, predicted or None)
 
     @torch.no_grad()
     def _translated(self, examples: list[Example], beam: int) -> list[Example]:

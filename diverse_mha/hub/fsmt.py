@@ -15,7 +15,7 @@ from diverse_mha.hub.attention import NAME, AttentionModule
 
 
 def eager(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor,
     scaling: float, dropout: float = 0.0, **_,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return outputs (B, T, H, D) and weights (B, H, T, S); ``mask`` is added to the logits."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +31,7 @@ class Recorder:
 
     def __init__(self):
         self.wanted: dict[str, tuple[str, ...]] = {}
-        self.batch: Batch | None = None
+        self.batch: Any = None  # a Batch, or what collects states by the same ``add``
         self.changes: dict[nn.Module, Callable[[Tensor], Tensor]] = {}
 
 

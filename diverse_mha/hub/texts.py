@@ -136,7 +136,7 @@ class Reader:
         return self.padded(rows, self.pad), torch.arange(int(lengths.max())) >= lengths[:, None]
 
 
-def _paired(source: str | Path, target: str | Path) -> Iterator[tuple[int, str, str]]:
+def _paired(source: str | Path, target: Any) -> Iterator[tuple[int, str, str]]:
     """Yield line number and line of two files, which must have the same number of lines."""
     sides = [list(read_lines(Path(path))) for path in (source, target)]
     if len(sides[0]) != len(sides[1]):
@@ -158,6 +158,11 @@ def _chunks(lines: Iterable) -> Iterator[list]:
             held = []
     if held:
         yield held
+
+
+def _targets(examples: list[Example]) -> list[Tensor]:
+    """Return the targets of the examples that have one."""
+    return [one.target for one in examples if one.target is not None]
 
 
 class Translation(Reader):
@@ -197,7 +202,7 @@ class Translation(Reader):
     def batch(self, examples: list[Example]) -> Batch:
         """Return a padded batch of sentence pairs."""
         source, source_padding = self._side([one.source for one in examples])
-        labels, target_padding = self._side([one.target for one in examples])
+        labels, target_padding = self._side(_targets(examples))
         labels = labels.masked_fill(target_padding, IGNORED)
         inputs = {
             "input_ids": source,
@@ -358,8 +363,9 @@ class Classifier(MaskedLanguageModel):
         """Return a padded batch with the labels, if the examples have some."""
         batch = super().batch(examples)
         batch.scored, batch.labels = batch.inputs, None
-        if all(one.target is not None for one in examples):
-            batch.labels = torch.cat([one.target for one in examples])
+        labels = _targets(examples)
+        if len(labels) == len(examples):
+            batch.labels = torch.cat(labels)
         return batch
 
     def losses(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -78,6 +78,7 @@ SECTIONS = {
         "heads",
         "align",
         "arrays",
+        "hub-heads",
         "hub",
         "attention",
         "classification",
