@@ -8,9 +8,10 @@ that does not fit the model is refused before the preparation. :func:`configure`
 
 import difflib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
+from typing import Any, cast
 
 import torch
 from fairseq import criterions, models, registry, tasks
@@ -121,10 +122,11 @@ def merge(settings: Mapping[str, Mapping]) -> DictConfig:
     """Merge the result of :func:`check` into fairseq's dataclasses."""
     cfg = OmegaConf.structured(FairseqConfig)
     OmegaConf.set_struct(cfg, False)
-    cfg = OmegaConf.merge(cfg, dict(settings))
+    cfg = cast("DictConfig", OmegaConf.merge(cfg, dict(settings)))
     add_defaults(cfg)  # model, task, criterion and so on get the defaults of their dataclasses
     with omegaconf_no_object_check():
-        cfg = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True, enum_to_str=True))
+        values = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+        cfg = OmegaConf.create(cast("dict[str, Any]", values))
     OmegaConf.set_struct(cfg, True)
     return cfg
 
@@ -139,11 +141,14 @@ def _kinds(settings: Mapping[str, Mapping]) -> dict[str, type | None]:
     """Return group -> dataclass with its keys; None for a group whose keys are not declared."""
     known = {"model": models.MODEL_DATACLASS_REGISTRY, "task": tasks.TASK_DATACLASS_REGISTRY}
     known |= {name: entry["dataclass_registry"] for name, entry in registry.REGISTRIES.items()}
-    kinds = {f.name: f.type if is_dataclass(f.type) else None for f in fields(FairseqConfig)}
+    kinds = {f.name: _dataclass(f.type) for f in fields(FairseqConfig)}
     for group, registered in known.items():
-        kind = registered.get((settings.get(group) or {}).get("_name"))
-        kinds[group] = kind if is_dataclass(kind) else None
+        kinds[group] = _dataclass(registered.get((settings.get(group) or {}).get("_name")))
     return kinds
+
+
+def _dataclass(kind: object) -> type | None:
+    return kind if isinstance(kind, type) and is_dataclass(kind) else None
 
 
 def _check_keys(
@@ -165,7 +170,9 @@ def _check_keys(
         elif kind is not None and group != "scoring":
             cure = _cure_for(group, key, values.get("_name"), settings)
             raise UserError(f"{_where(recipe, f'{group}.{key}')}: {group} has no {key}; {cure}")
-    for key, error in _misfits(kind, values) if kind else ():
+    if kind is None:
+        return
+    for key, error in _misfits(kind, values):
         reason = str(error).splitlines()[0].rstrip(".")
         point = str(values[key]).replace(",", ".")
         if "is not a ListConfig" in reason:
@@ -254,10 +261,12 @@ def _build_without_memory(cfg: DictConfig) -> None:
     )  # fmt: skip
     try:
         with torch.device("meta"), open_dict(cfg):
-            model = models.build_model(OmegaConf.create(OmegaConf.to_container(cfg.model)), task)
+            # fairseq says that it takes a dataclass, and always passes this.
+            plain = cast("Any", OmegaConf.create(OmegaConf.to_container(cfg.model)))
+            model = models.build_model(plain, task)
             criterion = criterions.build_criterion(cfg.criterion, task)
-        if hasattr(criterion, "check_model"):
-            criterion.check_model(model)
+        if (check_criterion := getattr(criterion, "check_model", None)) is not None:
+            check_criterion(model)
     except UserError:
         raise
     except Exception:
@@ -315,7 +324,7 @@ def choose_from(known: Collection[str]) -> str:
     return f"choose from {', '.join(sorted(known))}"
 
 
-def similar(name: str, known: Iterable[str], shown=str) -> str:
+def similar(name: str, known: Iterable[str], shown: Callable[[str], str] = str) -> str:
     """Return the cure with up to three similar names as ``shown``, or an empty string."""
     close = [shown(one) for one in difflib.get_close_matches(name, known, n=3)]
     return f"the nearest {'are' if close[1:] else 'is'} {', '.join(close)}" if close else ""
@@ -333,7 +342,7 @@ def _cure_for(group: str, key: str, name: str | None, settings: Mapping) -> str:
     own = [f.name for f in fields(kind)] if kind else []
     return (
         similar(key, own)
-        or similar(key, places, places.get)
+        or similar(key, places, places.__getitem__)
         or ("configs/ and docs/options.md list the keys")
     )
 
@@ -345,7 +354,8 @@ def keys_of_options(settings: Mapping) -> dict[str, str]:
     keys = {("arch" if group == "model" else group): f"{group}._name" for group in names}
     # fairseq's own groups come first: they win if a model or task has an option of the same name.
     for group in sorted(kinds, key=names.__contains__):
-        for f in fields(kinds[group]) if kinds[group] else ():
+        kind = kinds[group]
+        for f in fields(kind) if kind else ():
             keys.setdefault(f.name, f"{group}.{f.name}")
     return keys
 

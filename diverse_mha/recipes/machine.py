@@ -6,6 +6,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.machine import computes_in_bfloat16
@@ -13,7 +14,7 @@ from diverse_mha.common.progress import counted
 from diverse_mha.recipes.recipe import Recipe, spell
 
 UPDATE_FREQ, BF16 = "optimization.update_freq", "common.bf16"
-Changes = dict[str, object]  # settings by dotted key
+Changes = dict[str, Any]  # settings by dotted key
 
 
 def processes_of(recipe: Recipe, asked: int | None = None) -> int:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -45,7 +46,7 @@ class Recipe:
     path: Path
     choices: Mapping[str, str]
     given: Mapping[str, object]
-    settings: dict
+    settings: dict[str, Any]
 
     @property
     def name(self) -> str:
@@ -72,14 +73,14 @@ class Recipe:
         return None if same else str(named)
 
     @functools.cached_property
-    def resolved(self) -> dict:
+    def resolved(self) -> dict[str, Any]:
         """The settings with their interpolations resolved."""
         try:
-            return OmegaConf.to_container(OmegaConf.create(self.settings), resolve=True)
+            return _plain(OmegaConf.create(self.settings), resolve=True)
         except OmegaConfBaseException as error:
             raise UserError(f"{self.path}: {_first_line(error)}") from None
 
-    def get(self, key: str, default: object = None) -> object:
+    def get(self, key: str, default: object = None) -> Any:
         """Return the value of a dotted key; ``default`` if it is absent or null."""
         value = lookup(self.resolved, key)
         return default if value is None else value
@@ -165,7 +166,7 @@ def groups_of(config: str | Path) -> dict[str, str | None]:
 
 def compose(
     config: str | Path, choices: Mapping[str, str | None], settings: Mapping[str, object]
-) -> dict:
+) -> dict[str, Any]:
     """Return a recipe's settings with its interpolations as written.
 
     The groups that the recipe lists are merged in their order, a method last. A method replaces
@@ -182,21 +183,31 @@ def compose(
         raise UserError(_no_group(path, group, choices[group]))
     wanted = {g: c for g, c in {**listed, **choices}.items() if c}
     method = wanted.pop(METHOD, None)
-    merged = OmegaConf.merge(read(path), *(_file(path, g, c) for g, c in wanted.items()))
+    merged = _merged(read(path), *(_file(path, g, c) for g, c in wanted.items()))
     if method is not None:
         parts = [_file(path, METHOD, name) for name in method.split(_AND)]
         _check_compatible(method, parts)
-        merged = OmegaConf.merge(_without_method(path, merged), *parts)
+        merged = _merged(_without_method(path, merged), *parts)
     merged.pop(_DEFAULTS, None)
-    return _override(path, OmegaConf.to_container(merged), settings)
+    return _override(path, _plain(merged), settings)
 
 
-def _override(path: Path, settings: Mapping, changes: Mapping[str, object]) -> dict:
+def _merged(*parts: DictConfig) -> DictConfig:
+    return cast("DictConfig", OmegaConf.merge(*parts))  # a list only of lists
+
+
+def _plain(settings: DictConfig, *, resolve: bool = False) -> dict[Any, Any]:
+    return cast("dict[Any, Any]", OmegaConf.to_container(settings, resolve=resolve))
+
+
+def _override(
+    path: Path, settings: dict[str, Any], changes: Mapping[str, object]
+) -> dict[str, Any]:
     merged = OmegaConf.create(settings)
     try:
         for name, value in changes.items():
             OmegaConf.update(merged, name, value, force_add=True)
-        return OmegaConf.to_container(merged)
+        return _plain(merged)
     except (OmegaConfBaseException, ValueError) as error:
         raise UserError(f"{path}: {_first_line(error)}") from None
 
@@ -204,7 +215,7 @@ def _override(path: Path, settings: Mapping, changes: Mapping[str, object]) -> d
 def _without_method(path: Path, settings: DictConfig) -> DictConfig:
     """Return the settings without what a method could have set in the file."""
     off = _file(path, METHOD, BASELINE)
-    kept = OmegaConf.to_container(settings)
+    kept = _plain(settings)
     for name in names_in(path, METHOD):
         for group, values in _file(path, METHOD, name).items():
             for key in values if isinstance(kept.get(group), dict) else ():
@@ -217,7 +228,7 @@ def _without_method(path: Path, settings: DictConfig) -> DictConfig:
 
 def _check_compatible(method: str, parts: Sequence[DictConfig]) -> None:
     """Raise an error if two methods set one key to different values."""
-    seen: dict[tuple[str, str], object] = {}
+    seen: dict[tuple[object, object], object] = {}
     for part in parts:
         for group, values in part.items():
             for key, value in values.items():
@@ -302,8 +313,7 @@ def spell(value: object) -> str:
 
 def _spell_in_list(value: object) -> str:
     """Return an item of a list, where a comma would part a text in two."""
-    parted = isinstance(value, str) and "," in value
-    return _quoted(value) if parted else spell(value)
+    return _quoted(value) if isinstance(value, str) and "," in value else spell(value)
 
 
 def _quoted(text: str) -> str:

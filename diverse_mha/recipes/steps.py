@@ -103,7 +103,7 @@ def read_pipeline(
     beam, lenpen = Pipeline.beam, Pipeline.lenpen
     words: list[str] = []
     if kind == "translation":
-        beam, lenpen = (_number(search, key, name) for key in _RANGES)
+        beam, lenpen = int(_number(search, "beam", name)), _number(search, "lenpen", name)
         words += _options(search, defaults or {})
         words += ["--compound-split"] if score == "compound_split_bleu" else []
     elif kind == "language_model":
