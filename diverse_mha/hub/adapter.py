@@ -8,7 +8,7 @@ function of ``hub/attention.py`` during a measurement, and its own one otherwise
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import MethodType
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from diverse_mha.attention.sites import Encoded, Head, HeadNumbers
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.progress import with_progress
 from diverse_mha.hub import attention, fsmt
-from diverse_mha.hub.states import Recorder
+from diverse_mha.hub.states import IGNORED, Recorder
 from diverse_mha.hub.texts import (
     BLOCK,
     Batch,
@@ -305,13 +305,35 @@ class HubAdapter:
                 f"{self.path}: {self.architecture} has no predictions here, so heads have no "
                 "importance; give a model with a language model's head, or labels (--target)"
             )
-        logits = getattr(self.model(**batch.scored), "logits", None)
+        with self._predictions_only(batch):
+            logits = getattr(self.model(**batch.scored), "logits", None)
         if logits is None or logits.size(-1) <= int(batch.labels.max()):
             raise UserError(
                 f"{self.path}: {self.architecture} has no head that predicts tokens or labels, so "
                 "heads have no importance; leave out --measures importance"
             )
         return self.reader.losses(logits, batch)
+
+    @contextmanager
+    def _predictions_only(self, batch: Batch) -> Iterator[None]:
+        """Context manager: logits are computed at positions with labels only, as (1, N, V)."""
+        head = self.model.get_output_embeddings()
+        if head is None or batch.labels.dim() != 2:
+            yield
+            return
+        real = batch.labels != IGNORED
+
+        def select(_, args: tuple) -> tuple | None:
+            # FSMT returns its embedding here, which reads ids (B, T).
+            if not args or args[0].dim() != 3 or args[0].shape[:2] != real.shape:
+                return None
+            return (args[0][real][None], *args[1:])
+
+        handle = head.register_forward_pre_hook(select)
+        try:
+            yield
+        finally:
+            handle.remove()
 
     def losses(self, batch: Batch) -> "HubLosses":
         """Return the losses of a batch, and an activation cache for changed heads."""
@@ -452,7 +474,10 @@ class HubBatches:
 
 
 class HubLosses:
-    """The losses of a batch, with the outputs of its layers as an activation cache.
+    """The losses of a batch, with the results of its modules as an activation cache.
+
+    The cache holds the head outputs of every attention module, and the results of attention
+    modules, layers and the encoder.
 
     Attributes:
         losses: loss of every sentence in nats, (B,) float64.
@@ -462,45 +487,96 @@ class HubLosses:
     def __init__(self, adapter: HubAdapter, batch: Batch):
         self._adapter, self._batch = adapter, batch
         model = adapter.model
-        #: (list of layers, place) -> layer
-        self._layers = {
-            (site.stack, site.place): model.get_submodule(f"{site.stack}.{site.place}")
+        modules = [site.module for site in adapter.sites]
+        modules += [
+            model.get_submodule(f"{site.stack}.{site.place}")
             for site in adapter.sites
             if site.place >= 0
-        }
-        self._encoder = model.get_encoder() if model.config.is_encoder_decoder else None
-        self._results: dict[nn.Module, Any] = {}
-        modules = [*self._layers.values(), *([self._encoder] if self._encoder else [])]
+        ]
+        if model.config.is_encoder_decoder:
+            modules.append(model.get_encoder())
+        self._results: dict[nn.Module, Any] = {}  # in the order in which modules returned
+        self._outputs: dict[nn.Module, Tensor] = {}  # attention module -> head outputs
+        self._projected: dict[nn.Module, tuple[Tensor, Tensor]] = {}  # projection -> in, out
         with ExitStack() as stack:
-            for module in modules:
-                handle = module.register_forward_hook(self._save)
-                stack.callback(handle.remove)
-            self.losses, self.counts = adapter._run(batch)
+            for module in dict.fromkeys(modules):
+                stack.callback(module.register_forward_hook(self._save).remove)
+            for site in adapter.sites:
+                if site.projection is not None:
+                    handle = site.projection.register_forward_hook(self._save_projected)
+                    stack.callback(handle.remove)
+            changes = {site.module: self._saver(site.module) for site in adapter.sites}
+            with adapter._observed(changes=changes):
+                self.losses, self.counts = adapter._run(batch)
+        self._makers = {site: self._maker(site) for site in adapter.sites}
+        self._projected.clear()
 
     def _save(self, module: nn.Module, _, result: Any) -> None:
         self._results[module] = result
 
+    def _save_projected(self, module: nn.Module, args: tuple, result: Tensor) -> None:
+        self._projected[module] = args[0], result
+
+    def _saver(self, module: nn.Module) -> Change:
+        def save(outputs: Tensor) -> Tensor:
+            self._outputs[module] = outputs
+            return outputs
+
+        return save
+
+    def _maker(self, site: HubSite) -> Change | None:
+        """Return what makes a module's output from head outputs; None if it is not known.
+
+        The output is the merged heads, or their projection. Both are compared with the tensors of
+        the first pass, because a model may do more, as gated attention and FSMT do.
+        """
+        if site.projection not in self._projected:
+            return None
+        merged, projected = self._projected[site.projection]
+        outputs, first = self._outputs[site.module], _first(self._results[site.module])
+        if not torch.equal(outputs.flatten(2), merged):
+            return None
+        if torch.equal(first, merged):
+            return lambda heads: heads.flatten(2)
+        if torch.equal(first, projected):
+            return lambda heads: site.projection(heads.flatten(2))
+        return None
+
+    def _unchanged(self, site: HubSite) -> dict[nn.Module, Any]:
+        """Return the results that do not depend on a module's heads."""
+        found = {}
+        for module, result in self._results.items():
+            if module is site.module:
+                break
+            found[module] = result
+        for other in self._adapter.sites:  # reads the translation alone
+            if (site.component, other.component, other.number) == ("encoder", "decoder", 1):
+                found[other.module] = self._results[other.module]
+        return found
+
     def changed(self, site: HubSite, change: Change) -> Tensor:
         """Return the losses with ``change`` applied to a module's head outputs (B, T, H, D).
 
-        The layers below and, for a module of the decoder, the encoder are taken from the cache.
+        What ran before the module's output projection is taken from the cache.
         """
-        cached = [
-            layer
-            for (stack, place), layer in self._layers.items()
-            if stack == site.stack and place < site.place
-        ]
-        if site.component != "encoder" and self._encoder is not None:
-            cached.append(self._encoder)
+        cached, make = self._unchanged(site), self._makers[site]
+        changes = {site.module: change}
+        if make is not None:
+            result, output = self._results[site.module], make(change(self._outputs[site.module]))
+            cached[site.module] = (output, *result[1:]) if isinstance(result, tuple) else output
+            changes = {}
         try:
-            for module in cached:
-                result = self._results[module]
+            for module, result in cached.items():
                 module.forward = lambda *_, result=result, **__: result
-            with self._adapter._observed(changes={site.module: change}):
+            with self._adapter._observed(changes=changes) if changes else nullcontext():
                 return self._adapter._run(self._batch)[0]
         finally:
             for module in cached:
                 vars(module).pop("forward", None)
+
+
+def _first(result: Any) -> Tensor:
+    return result[0] if isinstance(result, tuple) else result
 
 
 @_no_progress_bars()

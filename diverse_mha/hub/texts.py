@@ -100,10 +100,12 @@ class Reader:
     def losses(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the loss of every sentence in nats, and its number of predictions, (B,) float64.
 
-        Logits (B, T, V) at position t predict ``batch.labels`` (B, T).
+        Logits (B, T, V) at position t predict ``batch.labels`` (B, T). Logits may also be those of
+        the N positions with labels alone, (1, N, V).
         """
         real = batch.labels != IGNORED
-        predicted, labels = logits[real], batch.labels[real]
+        predicted = logits[real] if logits.shape[:2] == real.shape else logits[0]
+        labels = batch.labels[real]
         parts = zip(predicted.split(ROWS), labels.split(ROWS), strict=True)
         values = [
             F.cross_entropy(x if x.dtype == torch.float64 else x.float(), y, reduction="none")

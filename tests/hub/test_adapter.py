@@ -281,3 +281,29 @@ def test_batches_hold_every_sentence_once_in_at_most_max_tokens(files):
     assert sorted(n for b in batches for n in b.numbers) == list(range(12)) and len(batches) > 2
     for batch in batches:
         assert max(batch.inputs["input_ids"].numel(), batch.labels.numel()) <= 40
+
+
+@pytest.mark.parametrize("name", ["marian", "t5", "bert", "gpt2", "llama"])
+def test_ablation_computes_only_what_depends_on_the_head(name, files):
+    model, pair = build(name), name in ("marian", "t5")
+    adapter = HubAdapter(model, tokenizer(), {"x": Text(*files[:2]) if pair else Text(files[0])})
+    (batch,) = adapter.batches("x", 4000)
+    losses, ran, rows = adapter.losses(batch), [], []
+    for site in adapter.sites:
+        value = model.get_submodule(PARTS[name][site.component][0].format(site.number - 1))
+        value = value.get_submodule(PARTS[name][site.component][1])
+        value.register_forward_hook(lambda *_, site=site: ran.append(site[:2]))
+
+    def order(site):
+        return site.component != "encoder", site.number, site.component == "cross"
+
+    head = model.get_output_embeddings()
+    head.register_forward_hook(lambda *args: rows.append(args[-1].flatten(0, -2).size(0)))
+    for site in adapter.sites:
+        ran.clear()
+        losses.changed(site, lambda x: x * 0)
+        later = {other[:2] for other in adapter.sites if order(other) > order(site)}
+        if site.component == "encoder":
+            later.discard(("decoder", 1))  # reads the translation alone
+        assert sorted(ran) == sorted(later)
+    assert set(rows) == {int((batch.labels >= 0).sum())}
