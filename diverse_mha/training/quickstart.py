@@ -21,7 +21,11 @@ def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
     (model,) = open_heads([checkpoint], data)
     components = analyze(model, selection).result.components
     return {
-        name: fmean(layer["cka"].mean for layer in component.layers.values())
+        name: fmean(
+            cka.mean
+            for layer in component.layers.values()
+            if (cka := layer["cka"]) is not None and cka.mean is not None
+        )
         for name, component in components.items()
     }
 

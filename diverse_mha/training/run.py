@@ -22,7 +22,7 @@ from diverse_mha.training.experiment import Experiment
 from diverse_mha.training.read_log import TRAIN_LOG
 from diverse_mha.training.score import print_score
 from diverse_mha.training.steps import RECORD, Record, Step
-from diverse_mha.training.train import Job
+from diverse_mha.training.train import RecipeJob
 from diverse_mha.training.worker import RECIPE_FILE
 
 USAGE = """\
@@ -109,7 +109,7 @@ def main(words: Sequence[str]) -> int:
     name, run = experiment.recipe.name, experiment.run
     print(f"{name}: corpus {experiment.data}, run {run}{takes}", flush=True)
     record = Record(run)
-    job = Job([], experiment.processes, experiment.recipe)
+    job = RecipeJob(experiment.recipe, experiment.processes)
     go = None
     if not _is_finished(experiment, training, record):
         if prepare is None:
@@ -204,7 +204,7 @@ def _grows(before: object, now: object) -> bool:
 def _train(
     experiment: Experiment,
     training: Step,
-    job: Job,
+    job: RecipeJob,
     record: Record,
     go: Callable[[], int] | None,
 ) -> int:

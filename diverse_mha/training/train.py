@@ -19,8 +19,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from diverse_mha.common.errors import OneLineParser, UserError, add_number, called, run_cli
 from diverse_mha.common.files import USER_DIR, check_data_folder
@@ -60,25 +61,19 @@ examples:
 """
 
 #: Settings of ``distributed_training``, and environment variables, of a process.
-Worker = tuple[dict[str, object], dict[str, str]]
+Worker = tuple[dict[str, Any], dict[str, str]]
 CPU_BACKENDS = ("legacy_ddp", "no_c10d")  # two names of one backend
 
 
 @dataclass
-class Job:
-    """What to train, and in how many processes."""
+class OptionsJob:
+    """What to train by options of fairseq-train, and in how many processes."""
 
-    words: list[str]  # options for fairseq; empty with a recipe
+    words: list[str]
     processes: int | None = None  # None: as many as there are GPUs, or one
-    recipe: Recipe | None = None
-    dry: bool = False  # show the settings, and train nothing
-    help: bool = field(default=False, kw_only=True)
 
     def setting(self, group: str, key: str) -> str | None:
-        """Return ``--some-key`` of the command line, or ``group.some_key`` of the recipe."""
-        if self.recipe is not None:
-            value = self.recipe.get(f"{group}.{key}")
-            return None if value is None else str(value)
+        """Return ``--some-key`` of the command line; ``group`` is not needed."""
         value, option = None, flag(key)
         for position, word in enumerate(self.words):
             if word == option:
@@ -90,9 +85,30 @@ class Job:
     @property
     def on_cpu(self) -> bool:
         """True if the user asks for the CPU."""
-        if self.recipe is not None:
-            return bool(self.recipe.get("common.cpu"))
         return "--cpu" in self.words
+
+
+@dataclass
+class RecipeJob:
+    """What to train by a recipe, and in how many processes."""
+
+    recipe: Recipe
+    processes: int | None = None  # None: as many as there are GPUs, or one
+    dry: bool = False  # show the settings, and train nothing
+    help: bool = False
+
+    def setting(self, group: str, key: str) -> str | None:
+        """Return ``group.some_key`` of the recipe."""
+        value = self.recipe.get(f"{group}.{key}")
+        return None if value is None else str(value)
+
+    @property
+    def on_cpu(self) -> bool:
+        """True if the recipe asks for the CPU."""
+        return bool(self.recipe.get("common.cpu"))
+
+
+Job = OptionsJob | RecipeJob
 
 
 def parse(words: Sequence[str]) -> Job:
@@ -107,14 +123,12 @@ def parse(words: Sequence[str]) -> Job:
             raise UserError("--dry-run: shows a recipe; give --config NAME too")
         if not rest or rest[0].startswith("-"):
             raise UserError(f"the data folder must come first; see {called('train')} --help")
-        job = Job(rest, options.processes)
-    else:
-        helps = {"-h", "--help"} & set(rest)
-        rest = [word for word in rest if word not in helps]
-        recipe = read_recipe(options.config, rest)
-        dry = options.dry_run or bool(helps)
-        job = Job([], options.processes, recipe, dry, help=bool(helps))
-    return job
+        return OptionsJob(rest, options.processes)
+    helps = {"-h", "--help"} & set(rest)
+    rest = [word for word in rest if word not in helps]
+    recipe = read_recipe(options.config, rest)
+    dry = options.dry_run or bool(helps)
+    return RecipeJob(recipe, options.processes, dry, help=bool(helps))
 
 
 def workers_of(job: Job, gpus: int, port: int) -> list[Worker]:
@@ -139,7 +153,7 @@ def workers_of(job: Job, gpus: int, port: int) -> list[Worker]:
         raise UserError(f"--processes {count}: there are {gpus} GPUs; give at most {gpus}")
     address = f"tcp://127.0.0.1:{port}"
     if gpus or count == 1:
-        settings = {"distributed_world_size": count}
+        settings: dict[str, Any] = {"distributed_world_size": count}
         if count > 1:  # in a Slurm job fairseq would take all GPUs, and always use the same port
             settings["distributed_init_method"] = address
         return [(settings, {})]
@@ -191,10 +205,11 @@ def launched(environment: Mapping[str, str]) -> Launched | None:
     # The same port for all processes of a step, and another one for the next step.
     step = int(environment["SLURM_JOB_ID"]) * 10 + int(environment["SLURM_STEP_ID"])
     address = f"tcp://{hosts[0]}:{20_000 + step % 20_000}"
-    return Launched(*(int(environment[name]) for name in names), address)
+    processes, rank, device = (int(environment[name]) for name in names)
+    return Launched(processes, rank, device, address)
 
 
-def _of_launched(job: Job, started: Launched, gpus: int) -> dict[str, object]:
+def _of_launched(job: Job, started: Launched, gpus: int) -> dict[str, Any]:
     if job.processes is not None:
         raise UserError(
             f"--processes {job.processes}: torchrun or srun has started {started.processes} "
@@ -262,17 +277,17 @@ def main(words: Sequence[str]) -> int:
     started = launched(os.environ)
     with first_process_reports(started.rank if started else 0):
         job = parse(words)
-        if job.dry:
-            return _show(job)
-        if job.recipe is None:
+        if isinstance(job, OptionsJob):
             go = _start_by_options(job)
+        elif job.dry:
+            return _show(job)
         else:
             check_data(job)
             go = start(job)
     return go()
 
 
-def _show(job: Job) -> int:
+def _show(job: RecipeJob) -> int:
     """Print what a training with a recipe would do."""
     from diverse_mha.recipes.configuration import configure
     from diverse_mha.recipes.machine import describe, processes_of
@@ -285,7 +300,7 @@ def _show(job: Job) -> int:
     return 0
 
 
-def check_data(job: Job) -> None:
+def check_data(job: RecipeJob) -> None:
     """Raise an error if a recipe's data folder is missing or has no dictionary."""
     data = job.setting("task", "data")
     if data is None or data == "???":  # OmegaConf's mandatory value
@@ -294,7 +309,7 @@ def check_data(job: Job) -> None:
     check_data_folder(data, ("dict*.txt", "*/dict.txt"))
 
 
-def start(job: Job) -> Callable[[], int]:
+def start(job: RecipeJob) -> Callable[[], int]:
     """Check a recipe against fairseq and this machine; return a function that trains it.
 
     The processes' port is chosen when they start, because a corpus may be prepared before.
@@ -331,7 +346,7 @@ def _train_in_processes(training: Training, workers: Sequence[Worker]) -> int:
         return run_workers(commands)
 
 
-def _start_by_options(job: Job) -> Callable[[], int]:
+def _start_by_options(job: OptionsJob) -> Callable[[], int]:
     """Return a function that trains as fairseq-train does, with its options."""
     check_data_folder(job.words[0], ("dict*.txt", "*/dict.txt"))
     workers = [
@@ -350,7 +365,7 @@ def _start_by_options(job: Job) -> Callable[[], int]:
     return go
 
 
-def _fairseq_train(job: Job, settings: Mapping[str, object]) -> list[str]:
+def _fairseq_train(job: OptionsJob, settings: Mapping[str, object]) -> list[str]:
     """Return the command line of one process of fairseq-train."""
     command = [sys.executable, "-m", "diverse_mha.training.fairseq_train", *job.words]
     if job.setting("common", "user_dir") is None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from diverse_mha.common.errors import UserError, run_cli, user_error_in
 from diverse_mha.common.files import write_text
@@ -60,7 +61,7 @@ class Training:
 
         check_model(self.recipe, merge(self.settings))
 
-    def run(self, distributed: Mapping[str, object]) -> None:
+    def run(self, distributed: Mapping[str, Any]) -> None:
         """Train, or go on with the training.
 
         Args:
@@ -82,7 +83,8 @@ class Training:
                 before = read_status(self.folder)
                 if rank == 0:
                     self._begin(new=before is None)
-                distributed_utils.call_main(cfg, fairseq_train.main)
+                # fairseq says FairseqConfig, and always passes this.
+                distributed_utils.call_main(cast("Any", cfg), fairseq_train.main)
                 after = read_status(self.folder)
                 if rank == 0 and before and after and after.updates > before.updates:
                     self._write_recipe()  # the resumed run has accepted it

@@ -6,7 +6,7 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.recipes.machine import choose_precision, processes_of, share_batches
 from diverse_mha.recipes.recipe import read_recipe
-from diverse_mha.training.train import Job, start
+from diverse_mha.training.train import RecipeJob, start
 from diverse_mha.training.worker import precision_before
 
 
@@ -45,7 +45,7 @@ def test_another_value_of_update_freq_is_refused_in_one_line(value, tmp_path):
     text = f"task: {{data: x}}\ncommon: {{seed: 4}}\noptimization:\n  update_freq: {value}\n"
     recipe.write_text(text)
     with pytest.raises(UserError, match=r"mine.yaml: optimization.update_freq=.*") as caught:
-        start(Job([], recipe=read_recipe(recipe)))
+        start(RecipeJob(read_recipe(recipe)))
     assert "\n" not in str(caught.value)
     assert share_batches(read_recipe(recipe, ["optimization.update_freq=[3]"]), 1) == ({}, "")
 
@@ -54,7 +54,7 @@ def test_another_value_of_update_freq_is_refused_in_one_line(value, tmp_path):
 def test_a_number_of_processes_that_is_none_is_refused_in_one_line(value):
     word = f"distributed_training.distributed_world_size={value}"
     with pytest.raises(UserError, match=f"^{word}: Value "):
-        start(Job([], recipe=read_recipe("demo", [word])))
+        start(RecipeJob(read_recipe("demo", [word])))
 
 
 def test_the_number_of_processes_is_as_asked_then_as_in_the_recipe():
