@@ -50,7 +50,8 @@ def check_split(folder: str | Path, split: str, combine: bool = False) -> None:
 def check_form(folder: str | Path, form: str | None) -> None:
     """Raise an error if ``--dataset-impl`` is not the format of a folder's files."""
     files = (path for place in str(folder).split(os.pathsep) for path in Path(place).glob("*.idx"))
-    formats = {infer_dataset_impl(str(path.with_suffix(""))) for path in files} - {None}
+    found = (infer_dataset_impl(str(path.with_suffix(""))) for path in files)
+    formats = {one for one in found if one is not None}
     formats |= {"lazy"} if "cached" in formats else set()
     given = form and not str(form).startswith("${")  # "${...}": not resolved by OmegaConf
     if given and formats and str(form) not in formats:

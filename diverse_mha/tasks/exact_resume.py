@@ -5,9 +5,11 @@ fairseq's checkpoints leave them out, so that a resumed run differs from an unin
 
 import functools
 import logging
+from typing import Any
 
 import torch
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16
@@ -15,7 +17,7 @@ from diverse_mha.common.machine import IMITATED_BFLOAT16, computes_in_bfloat16
 logger = logging.getLogger(__name__)
 
 
-class HalfPrecisionState:
+class HalfPrecisionState(FairseqTask):
     """Mixin for fairseq's tasks that saves the optimizer's float32 master weights.
 
     With ``--bf16`` and ``--fp16`` fairseq updates float32 weights and trains a rounded copy, but
@@ -23,6 +25,7 @@ class HalfPrecisionState:
     counters of the loss scaler are saved too (also with ``--amp``).
     """
 
+    cfg: Any  # the task's options
     # Restored with --reset-dataloader, too; other tasks may keep a position in the data.
     state_is_of_weights = True
     _optimizer = None

@@ -184,16 +184,15 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
             groups = plain_symbols(_load_dictionary(folder, cfg.accuracy_by))
         return cls(cfg, dictionary, labels, groups, 2 if pairs else 1)
 
-    def load_dataset(self, split: str, combine: bool = False, **kwargs) -> None:
+    def load_dataset(self, split: str, combine: bool = False, task_cfg=None, **kwargs) -> None:
         """Load a split. With ``combine``, as in training, SPLIT1, SPLIT2, ... are appended."""
         inputs = [self._load(f"input{k}", split, combine) for k in range(self.sentences)]
         labels = self._numbers("label", split, len(self.labels), combine)
-        groups = None
-        if self.cfg.accuracy_by is not None:
-            groups = self._numbers(self.cfg.accuracy_by, split, len(self.groups), combine)
         counts = {f"input{k}": len(side) for k, side in enumerate(inputs)} | {"label": len(labels)}
-        if groups is not None:
-            counts[self.cfg.accuracy_by] = len(groups)
+        groups, by = None, self.cfg.accuracy_by
+        if by is not None:
+            groups = self._numbers(by, split, len(self.groups), combine)
+            counts[by] = len(groups)
         if len(set(counts.values())) != 1:
             sizes = ", ".join(f"{name} has {count}" for name, count in counts.items())
             raise UserError(
@@ -232,8 +231,10 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
             )
         return numbers
 
-    @property
-    def source_dictionary(self) -> Dictionary:
+    @property  # fairseq's returns None, for tasks that have none
+    def source_dictionary(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+    ) -> Dictionary:
         """Dictionary of the sentences."""
         return self.dictionary
 

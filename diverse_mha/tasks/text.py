@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
@@ -32,7 +33,7 @@ class ExactResume(HalfPrecisionState):
     cure_of_checkpoint = "the checkpoint is a translation model; give pairs of its languages"
 
     @classmethod
-    def setup_task(cls, cfg, **kwargs):
+    def setup_task(cls, cfg: Any, **kwargs) -> Any:
         """Check the data folder and load the dictionaries."""
         folder = check_data_folder(cfg.data)
         try:
@@ -59,12 +60,15 @@ class ExactResume(HalfPrecisionState):
                 "another folder, or --task exact_language_modeling"
             ) from error
 
-    def load_dataset(self, split, epoch=1, combine=False, **kwargs):
+    # As fairseq's translation and language_modeling have it, which differ from their base.
+    def load_dataset(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, split, epoch=1, combine=False, **kwargs
+    ) -> Any:
         """Load a split; raise an error in one line if its files are missing or damaged."""
         check_split(self.cfg.data, split, combine)
         check_form(self.cfg.data, getattr(self.cfg, "dataset_impl", None))
         try:
-            super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+            return super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         except FileNotFoundError as error:
             raise UserError(
                 f"data folder {self.cfg.data} holds no split {split!r}; it has "
@@ -107,8 +111,10 @@ class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
     cure = "give a folder of text for a language model, or --task exact_translation"
     cure_of_checkpoint = "the checkpoint is a language model; give a folder of text for one"
 
-    @classmethod
-    def setup_task(cls, cfg, **kwargs):
+    @classmethod  # fairseq's task says args, against its base, and is called by position
+    def setup_task(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, cfg: Any, **kwargs
+    ) -> Any:
         """Check the options and the data folder, and load the dictionary."""
         for name in ("self_target", "past_target"):
             if getattr(cfg, name, False) is True:

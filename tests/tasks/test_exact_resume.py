@@ -9,6 +9,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+from fairseq.tasks import FairseqTask
 
 import diverse_mha.fairseq_fixes.install  # noqa: F401
 from diverse_mha.tasks import exact_resume
@@ -16,7 +17,10 @@ from diverse_mha.tasks.exact_resume import HalfPrecisionState
 from tests.fairseq_fixes.training import training
 
 
-class Stock:
+class Stock(FairseqTask):
+    def __init__(self):
+        super().__init__(None)
+
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         return update_num, ignore_grad
 
