@@ -25,7 +25,9 @@ def check_validations() -> None:
     """
     for name in ("fairseq_cli.train", "__main__"):
         module = sys.modules.get(name)
-        if hasattr(module, "get_valid_stats") and not hasattr(module.get_valid_stats, "checks"):
+        if module is None or not hasattr(module, "get_valid_stats"):
+            continue
+        if not hasattr(module.get_valid_stats, "checks"):
             patch(module, "get_valid_stats")(check_logged)
             module.get_valid_stats.checks = True
 

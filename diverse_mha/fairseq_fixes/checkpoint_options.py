@@ -7,7 +7,7 @@ options, evaluates some of them as Python and opens files that they name.
 import ast
 import re
 from argparse import Namespace
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -20,7 +20,7 @@ from fairseq.models import (
 )
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
-from omegaconf import OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.options import flag
@@ -196,9 +196,9 @@ def _registered(group: str, name: Any) -> type | None:
 def _forget(options: Any, group: str, given: Collection[str]) -> None:
     """Remove options that name files; fairseq then uses defaults or reports them as missing."""
     held = vars(options) if isinstance(options, Namespace) else options
-    if not isinstance(held, Mapping):
+    if not isinstance(held, MutableMapping):
         return
-    with open_dict(held) if OmegaConf.is_config(held) else nullcontext():
+    with open_dict(held) if isinstance(held, DictConfig) else nullcontext():
         for name in FILES[group]:
             if name in held and name not in given:
                 if group == "bpe":

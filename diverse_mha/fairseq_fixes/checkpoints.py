@@ -20,7 +20,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -157,7 +157,7 @@ def install() -> None:
     """Replace ``eval`` in all imported fairseq modules by a parser of literals."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "fairseq" and module is not None:
-            module.eval = evaluate_option
+            vars(module).update(eval=evaluate_option)
 
 
 @contextmanager
@@ -190,7 +190,9 @@ def _check_criterion(options: Mapping) -> None:
     fairseq builds the criterion later, where the error could not name the checkpoint.
     """
     known = criterions.CRITERION_DATACLASS_REGISTRY.get(options.get("_name"))
-    for name in options if known is not None else ():
+    if known is None:
+        return
+    for name in options:
         if name in known.__dataclass_fields__:
             OmegaConf.merge(OmegaConf.structured(known), {name: options[name]})
 
@@ -264,7 +266,8 @@ def plain_classes() -> list:
     """
     numpy = [np.ndarray, np.dtype]
     # numpy 2 renamed core to _core.
-    for function in (np.array([0]).__reduce__()[0], np.float64(0).__reduce__()[0]):
+    for value in (np.array([0]), np.float64(0)):
+        function = cast("Any", value.__reduce__()[0])
         for folder in ("core", "_core"):
             numpy.append((function, f"numpy.{folder}.multiarray.{function.__name__}"))
     numpy += [type(np.dtype(n)) for n in ("float64", "float32", "int64", "int32", "bool")]
@@ -353,7 +356,7 @@ class AtomicCopies(PathManager):
     """fairseq's file functions, with copies that replace their target once complete."""
 
     @staticmethod
-    def copy(src_path: str, dst_path: str, overwrite: bool = False):
+    def copy(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
         """Copy a file atomically; copy to remote storage as fairseq does."""
         if not PathManager.supports_rename(dst_path):
             return PathManager.copy(src_path, dst_path, overwrite)

@@ -215,6 +215,10 @@ def _in_recorded_folder(path: str, folder: str, now: Record) -> Record | None:
     return record or None
 
 
+def _options(group: Any) -> dict[str, Any]:
+    return vars(group) if isinstance(group, Namespace) else group
+
+
 def _training_data(path: str) -> Path | None:
     """Return the data folder in a checkpoint's options as saved, before any were overridden."""
     try:
@@ -222,7 +226,7 @@ def _training_data(path: str) -> Path | None:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
         options = state.get("cfg") or dict.fromkeys(("task", "checkpoint"), state["args"])
         groups = (options["task"], options.get("checkpoint") or {})
-        task, saving = (vars(x) if isinstance(x, Namespace) else x for x in groups)
+        task, saving = map(_options, groups)
         folder = Path(task["data"].split(os.pathsep)[0])
         # A relative path counts if the run is where its options say.
         run, place = saving.get("save_dir", ""), os.path.dirname(path)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from fairseq import checkpoint_utils, options
@@ -67,7 +68,7 @@ def explain_unknown_options(parser: ArgumentParser, words: Sequence[str] | None)
     """Let the parser report an unrecognized option with the criterion or the like that has it."""
     arguments, error = sys.argv[1:] if words is None else words, parser.error
 
-    def explained(message: str) -> None:
+    def explained(message: str) -> NoReturn:
         if "unrecognized arguments" in message:
             for word in message.split():
                 if word.startswith("--") and word[2:]:

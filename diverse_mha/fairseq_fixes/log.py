@@ -100,14 +100,14 @@ def _log_time_left(trainer, begun: int, end: int) -> None:
     trainer.train_step = timed
 
 
-for category, where in (
-    (UserWarning, {"module": r"hydra\."}),
-    (UserWarning, {"message": r"\s*'config' is validated against ConfigStore schema"}),
-    (FutureWarning, {"message": r"`torch\.cuda\.amp\."}),
-    (UserWarning, {"message": r"'pin_memory' argument is set as true but no accelerator"}),
-    (UserWarning, {"message": r"Support for mismatched key_padding_mask and attn_mask"}),
+warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
+for category, message in (
+    (UserWarning, r"\s*'config' is validated against ConfigStore schema"),
+    (FutureWarning, r"`torch\.cuda\.amp\."),
+    (UserWarning, r"'pin_memory' argument is set as true but no accelerator"),
+    (UserWarning, r"Support for mismatched key_padding_mask and attn_mask"),
 ):
-    warnings.filterwarnings("ignore", category=category, **where)
+    warnings.filterwarnings("ignore", category=category, message=message)
 
 
 SHOWN = 3  # maximum number of parameter names in a message

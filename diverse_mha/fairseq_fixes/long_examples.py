@@ -56,7 +56,7 @@ def report_example_longer_than_a_batch(original, self, dataset, max_tokens=None,
 _TOO_LONG = "should not exceed max_tokens"  # in fairseq's error
 
 
-def _refused(task, dataset, max_tokens: int, options=("--max-tokens",)) -> UserError:
+def _refused(task, dataset, max_tokens: int | None, options=("--max-tokens",)) -> UserError:
     """Return the error that names the longest example, and the options that set the limit."""
     tokens = _numbers_of_tokens(dataset)
     longest = int(np.argmax(tokens))

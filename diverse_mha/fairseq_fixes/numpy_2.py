@@ -27,4 +27,4 @@ class _Numpy(ModuleType):
 
 
 for module in (data_utils, language_pair_dataset, token_block_dataset):
-    module.np = _Numpy("numpy")
+    vars(module).update(np=_Numpy("numpy"))

@@ -16,7 +16,7 @@ from diverse_mha.common.errors import Option, UserError
 from diverse_mha.fairseq_fixes.best_metric import check_validations
 from diverse_mha.fairseq_fixes.dictionaries import Read, check_start_dictionaries, noted_in
 from diverse_mha.fairseq_fixes.log import say_batch, say_length
-from diverse_mha.fairseq_fixes.patch import patch
+from diverse_mha.fairseq_fixes.patch import patch, patched
 from diverse_mha.fairseq_fixes.same_run import (
     FINETUNE,
     check_pruned_heads,
@@ -65,11 +65,8 @@ def resume_position(cfg):
             position = position | {"iterations_in_epoch": rescaled}
         load(self, position)
 
-    EpochBatchIterator.load_state_dict = load_rescaled
-    try:
+    with patched(EpochBatchIterator, "load_state_dict", load_rescaled):
         yield
-    finally:
-        EpochBatchIterator.load_state_dict = load
 
 
 def stop_if_done(trainer, path: str, state: dict | None, epochs) -> bool:

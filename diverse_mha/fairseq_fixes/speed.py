@@ -8,14 +8,17 @@ bfloat16 on a CPU.
 """
 
 import os
+from typing import Any, cast
 
 import torch
-from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+from fairseq.optim.fp16_optimizer import FP16Optimizer, _FP16OptimizerMixin
 
 from diverse_mha.fairseq_fixes.patch import patch
 
+_torch = cast("Any", torch)  # has no public names for its operations on lists of tensors
 
-def _copies_in_one_call(optimizer: _FP16OptimizerMixin) -> bool:
+
+def _copies_in_one_call(optimizer: FP16Optimizer) -> bool:
     """Return True if tensors are copied in one call (fused_adam, parameters not flattened)."""
     fused = getattr(optimizer.fp32_optimizer, "takes_all_at_once", False)
     return fused and not optimizer.has_flat_params
@@ -37,7 +40,7 @@ def copy_gradients(one_by_one, self):
                 exact.grad = torch.zeros_like(exact)
         grads = [(exact.grad, half.grad) for half, exact in pairs if half.grad is not None]
         if grads:
-            torch._foreach_copy_(*map(list, zip(*grads, strict=True)))
+            _torch._foreach_copy_(*map(list, zip(*grads, strict=True)))
         self._needs_sync = False
 
 
@@ -49,7 +52,7 @@ def copy_parameters(one_by_one, self):
     pairs = zip(self.fp16_params, self.fp32_params, strict=True)
     trained = [(half.data, exact.data) for half, exact in pairs if half.requires_grad]
     if trained:
-        torch._foreach_copy_(*map(list, zip(*trained, strict=True)))
+        _torch._foreach_copy_(*map(list, zip(*trained, strict=True)))
 
 
 @patch(_FP16OptimizerMixin, "zero_grad")
@@ -59,7 +62,7 @@ def clear_gradients(one_by_one, self):
         return one_by_one(self)
     grads = [exact.grad for exact in self.fp32_params]
     if present := [grad for grad in grads if grad is not None]:
-        torch._foreach_zero_(present)
+        _torch._foreach_zero_(present)
     for exact in self.fp32_params:
         exact.grad = None  # so that fairseq does not clear them again
     one_by_one(self)

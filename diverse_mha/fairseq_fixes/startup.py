@@ -113,10 +113,13 @@ def _replace_onnx(name: str) -> None:
     """
     torch = importlib.import_module("torch")
     ours, onnx, operators = _Torch("torch"), ModuleType("onnx"), ModuleType("operators")
-    operators.shape_as_tensor = torch._shape_as_tensor
-    operators.reshape_from_tensor_shape = torch._reshape_from_tensor
-    ours.onnx, onnx.operators = onnx, operators
-    sys.modules[name].torch = ours
+    vars(operators).update(
+        shape_as_tensor=torch._shape_as_tensor,
+        reshape_from_tensor_shape=torch._reshape_from_tensor,
+    )
+    vars(onnx).update(operators=operators)
+    vars(ours).update(onnx=onnx)
+    vars(sys.modules[name]).update(torch=ours)
 
 
 def _nothing() -> None:

@@ -43,7 +43,9 @@ def record_ends() -> None:
     """
     for name in ("fairseq_cli.train", "__main__"):
         module = sys.modules.get(name)
-        if hasattr(module, "validate_and_save") and not hasattr(module.train, "records_end"):
+        if module is None or not hasattr(module, "validate_and_save"):
+            continue
+        if not hasattr(module.train, "records_end"):
             patch(module, "train")(train_and_record)
             module.train.records_end = True
 
