@@ -139,7 +139,9 @@ def attend(
         mask = attention_mask
         if base != "eager":
             mask = _additive(mask, module, query, key, options.get("is_causal"))
-        narrow = value[..., :1]  # only weights are needed here; outputs are computed after dropout
+        # Only weights are needed here; outputs are computed after dropout. Without ``scaling``, the
+        # formula may read the size of a head from the values, as GPT-2's in transformers 5.0 does.
+        narrow = value if options.get("scaling") is None else value[..., :1]
         _, weights = site.eager(module, query, key, narrow, mask, dropout=0.0, **options)
         kept = F.dropout(weights, dropout, module.training)
         output = (kept @ _repeated(value, query)).transpose(1, 2)
@@ -221,7 +223,8 @@ def attention_modules(model: nn.Module) -> Iterator[AttentionModule]:
     for name, module in model.named_modules():
         forward = inspect.unwrap(type(module).forward)
         names = getattr(getattr(forward, "__code__", None), "co_names", ())
-        if "get_interface" in names and "ALL_ATTENTION_FUNCTIONS" in names:
+        reads = {"get_interface", "_attn_implementation"}  # transformers 5.0 reads the latter
+        if "ALL_ATTENTION_FUNCTIONS" in names and not reads.isdisjoint(names):
             formulas = [n for n in names if n.endswith("eager_attention_forward")]
             eager = forward.__globals__.get(formulas[0]) if formulas else None
             yield AttentionModule(name, module, _component(name, module), eager)

@@ -83,7 +83,8 @@ def test_a_new_implementation_is_taken_while_terms_act(name):
             assert drops_heads(model, inputs)
             output = model(**inputs, output_attentions=True)
             weights = output.get("attentions") or output.get("encoder_attentions")
-            assert bool(weights) == (base == "eager")
+            seen = [x for x in weights or () if x is not None]  # transformers 5.0 returns None
+            assert bool(seen) == (base == "eager")
         assert set(implementations(model)) == {base}
     tolerance = {"rtol": TOLERANCE[name], "atol": TOLERANCE[name]}
     torch.testing.assert_close(values["eager"][0], values["sdpa"][0], **tolerance)
