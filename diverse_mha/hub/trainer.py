@@ -87,7 +87,7 @@ class HeadTermsMixin(Trainer):
 
     def _share(self, labels: Tensor | int, all_labels: Tensor | int | None):
         """Return the factor of a batch's terms, and the divisor that the base applies later."""
-        scaled = self.loss_is_scaled_for_ga
+        scaled = getattr(self, "loss_is_scaled_for_ga", None)  # transformers 5.0 has no such field
         if scaled is None:
             counted = self.model_accepts_loss_kwargs and all_labels is not None
             scaled = counted or self.compute_loss_func is not None
