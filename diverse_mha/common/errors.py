@@ -215,7 +215,12 @@ def one_line(parser: argparse.ArgumentParser, who: str) -> argparse.ArgumentPars
 
 
 def add_number(
-    parser: argparse.ArgumentParser, name: str, default: int | None, text: str, *, least: int = 1
+    parser: argparse._ActionsContainer,
+    name: str,
+    default: int | None,
+    text: str,
+    *,
+    least: int = 1,
 ) -> None:
     """Declare ``--NAME N``, a whole number from ``least`` up; its help ends with any default."""
     help = text if default is None else f"{text} (default: {default})"

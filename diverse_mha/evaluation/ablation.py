@@ -6,14 +6,17 @@ Replaces the output of one head (by zeros or its mean), and reuses the activatio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MethodType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
+from fairseq.modules.adaptive_softmax import AdaptiveSoftmax
 from torch import Tensor, nn
 
 from diverse_mha.attention.sites import HeadNumbers
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+from diverse_mha.models.attention import DiverseAttention
+from diverse_mha.models.base import OutputWeight
 from diverse_mha.models.parts import ATTENTIONS, SIDES
 
 
@@ -23,7 +26,7 @@ class Site(NamedTuple):
     component: str
     number: int  # layer, from 1
     layer: nn.Module
-    attention: nn.Module
+    attention: DiverseAttention
 
     @property
     def numbers(self) -> HeadNumbers:
@@ -81,8 +84,10 @@ class ActivationCache:
         self._sites = sites_of(model)
         self._results: dict[nn.Module, Any] = {}
         self._out_proj_inputs: dict[nn.Module, tuple] = {}
-        modules = [module for site in self._sites for module in (site.layer, site.attention)]
-        modules += [model.encoder] if hasattr(model, "encoder") else []
+        modules: list[nn.Module] = []
+        for site in self._sites:
+            modules += [site.layer, site.attention]
+        modules += [model.get_submodule("encoder")] if hasattr(model, "encoder") else []
         handles = [
             module.register_forward_hook(self._save_result) for module in dict.fromkeys(modules)
         ]
@@ -119,7 +124,7 @@ class ActivationCache:
     def _unchanged(self, site: Site) -> Iterator[nn.Module]:
         side = SIDES[site.component]
         if side == "decoder" and hasattr(self._model, "encoder"):
-            yield self._model.encoder
+            yield self._model.get_submodule("encoder")
         for other in self._sites:
             if SIDES[other.component] == side and other.number < site.number:
                 yield other.layer
@@ -201,7 +206,7 @@ def sentence_losses(model: nn.Module, sample: dict, output: Tensor) -> tuple[Ten
     if unit_of(model) == "example":
         losses = F.cross_entropy(output, target.view(-1), reduction="none").double()
         return losses, torch.ones_like(losses)
-    real = target.ne(model.decoder.padding_idx)  # (B, T)
+    real = target.ne(_decoder(model).padding_idx)  # (B, T)
     losses = _token_losses(model, output[real], target[real])
     counts = real.sum(dim=1)
     rows = torch.arange(len(target), device=target.device).repeat_interleave(counts)
@@ -214,25 +219,29 @@ def total_loss(model: nn.Module, sample: dict, output: Tensor) -> Tensor:
 
     If the output layer is a plain projection, the logits of the whole batch are not stored.
     """
-    plain = hasattr(model, "decoder") and model.decoder.adaptive_softmax is None
-    weight = model.output_weight() if plain else None
+    plain = hasattr(model, "decoder") and _decoder(model).adaptive_softmax is None
+    weight = cast("OutputWeight", model).output_weight() if plain else None
     if weight is None:
         return sentence_losses(model, sample, output)[0].sum()
-    padding, target = model.decoder.padding_idx, sample["target"]
+    padding, target = _decoder(model).padding_idx, sample["target"]
     return fused_label_smoothed_loss(output, weight.detach(), target, 0.0, padding)[0]
+
+
+def _decoder(model: nn.Module) -> Any:
+    return model.decoder
 
 
 def _token_losses(model: nn.Module, features: Tensor, target: Tensor) -> Tensor:
     """Return the losses (N,) of the target tokens (N,) from features (N, C)."""
-    softmax = model.decoder.adaptive_softmax
+    softmax = _decoder(model).adaptive_softmax
     if softmax is not None:
         return _adaptive_losses(softmax, features, target)
     blocks = zip(features.split(ROWS), target.split(ROWS), strict=True)
-    output = model.decoder.output_layer
+    output = _decoder(model).output_layer
     return torch.cat([F.cross_entropy(output(x), y, reduction="none") for x, y in blocks])
 
 
-def _adaptive_losses(softmax: nn.Module, features: Tensor, target: Tensor) -> Tensor:
+def _adaptive_losses(softmax: AdaptiveSoftmax, features: Tensor, target: Tensor) -> Tensor:
     (head, *clusters), (head_target, *cluster_targets) = softmax(features, target)
     losses = F.cross_entropy(head, head_target, reduction="none")
     _, rows_by_cluster = softmax.adapt_target(target)

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -119,7 +120,7 @@ class FairseqAdapter:
         sample["id"] = torch.arange(len(sentences))
         return Encoded(self.loaded.on_device(sample), source, predicted)
 
-    def _make_sample(self, sentences, target, beam: int):
+    def _make_sample(self, sentences, target, beam: int) -> tuple[dict[str, Any], Any, Any]:
         task = self.loaded.task
         if hasattr(task, "dictionary") and not hasattr(task, "src_dict"):
             if target is not None:

@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     directions = [Direction(args.checkpoint, source, args, reverse=False)]
     if args.reverse is not None:
         directions.append(Direction(args.reverse, _reversed(source, args), args, reverse=True))
-        _check_same_text(*directions, args)
+        _check_same_text(directions[0], directions[1], args)
     if gold is not None:
         gold.check(directions[0])
         for direction in directions:
@@ -301,8 +301,8 @@ class Direction:
     def words(self, number: int) -> tuple[int, int]:
         """Return the number of source and target words of a sentence in the forward direction."""
         sentence = self.sentences[number]
-        sizes = len(sentence.sources), len(sentence.targets)
-        return sizes[::-1] if self.reverse else sizes
+        one, other = len(sentence.sources), len(sentence.targets)
+        return (other, one) if self.reverse else (one, other)
 
 
 def _check_same_text(forward: Direction, backward: Direction, args: argparse.Namespace) -> None:
@@ -334,8 +334,9 @@ def join(directions: list[Direction], method: str) -> dict[int, Links]:
     sides = [direction.links(direction.row) for direction in directions]
     if len(sides) == 1:
         return sides[0]
-    numbers = sorted(sides[0].keys() & sides[1].keys())
-    return {number: symmetrise(*(links[number] for links in sides), method) for number in numbers}
+    one, other = sides
+    numbers = sorted(one.keys() & other.keys())
+    return {number: symmetrise(one[number], other[number], method) for number in numbers}
 
 
 def _rate(value: float) -> str:

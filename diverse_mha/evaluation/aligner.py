@@ -44,11 +44,15 @@ class Aligner(HeadAligner):
 
     def split(self, subset: str, max_tokens: int = 4000) -> list[Aligned]:
         """Align the sentences of a split."""
-        sentences, texts = [], None
+        sentences, texts = [], []
         for sample in self.loaded.batches(subset, max_tokens, label="aligning"):
             # Read the texts inside the loop, because batches() loads the split for _text.
             texts = texts or [self._text(subset, language) for language in self.languages]
-            subwords = [tuple(text and text[n] for text in texts) for n in sample["id"].tolist()]
+            source, target = texts
+            subwords = [
+                (None if source is None else source[n], None if target is None else target[n])
+                for n in sample["id"].tolist()
+            ]
             sentences += self._batch(sample, subwords)
         if guessed := sum(not sentence.known for sentence in sentences):
             missing = self._data.parent / "bpe" / f"{subset}.{self.languages[0]}"
@@ -90,7 +94,7 @@ class Aligner(HeadAligner):
 
     def _batch(self, sample: dict, subwords: list[Subwords]) -> Iterator[Aligned]:
         states = self.loaded.states(sample, {"cross": ("weights",)})["cross"]
-        weights = all_weights([layer.weights for layer in states])
+        weights = all_weights([layer.required("weights") for layer in states])
         task = self.loaded.task
         dictionaries = task.source_dictionary, task.target_dictionary
         for row, number in enumerate(sample["id"].tolist()):
@@ -112,7 +116,8 @@ class Aligner(HeadAligner):
                 last = here.size(1) - 1
                 steps = [here[:, [min(t + shift, last) for t in positions[1]]] for shift in (0, 1)]
                 choices = best_sources(torch.cat(steps), *places)
-            yield Aligned(number, *words, choices, known)
+            source, target = words
+            yield Aligned(number, source, target, choices, known)
 
 
 def _tokens(

@@ -90,6 +90,8 @@ def average_checkpoints(paths: Sequence[str | Path]) -> dict:
     sums: dict[str, torch.Tensor] = {}
     first: dict[str, tuple] = {}
     dictionaries: Record = {}
+    state: dict = {}
+    model: dict = {}
     for path in paths:
         state = open_state(path, finite=True)
         dictionaries = dictionaries or recorded(state)

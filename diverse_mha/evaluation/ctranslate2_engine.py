@@ -145,7 +145,7 @@ def _converted(checkpoint: str, data: str) -> tuple[Path, tuple[int, int], tuple
     Converts the checkpoint if it is new, or if it or a dictionary has changed.
     """
     folder = Path(checkpoint).with_suffix(".ctranslate2")
-    of = {MADE_BY: "engine", "checkpoint_sha256": sha256_of(checkpoint)}
+    of: dict[str, object] = {MADE_BY: "engine", "checkpoint_sha256": sha256_of(checkpoint)}
     of["dictionaries_sha256"] = sorted(sha256_of(path) for path in Path(data).glob("dict.*.txt"))
     made = _made(folder)
     if made is None and folder.exists():

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -43,7 +44,7 @@ from diverse_mha.evaluation.translate import add_beam_arguments, add_engine
 from diverse_mha.tasks.data_files import check_split, splits_in
 
 PORTION = 1000  # sentences that CTranslate2 translates between two updates of the progress bar
-_REFUSED = dict.fromkeys(
+_REFUSED: dict[str, str] = dict.fromkeys(
     ("--source-lang", "--target-lang", "-s", "-t"),
     "is set by this command; use --target-lang LANG (default: the checkpoint's)",
 )
@@ -134,7 +135,8 @@ def languages(
         raise UserError(
             f"--target-lang {target}: {data} only has {' and '.join(pair)}; give one of these"
         )
-    target = target or (trained[1] if set(pair) == set(trained) else pair[1])
+    theirs = trained[1] if set(pair) == set(trained) else None
+    target = target or theirs or pair[1]
     return pair, (pair[1 - pair.index(target)], target)
 
 
@@ -187,7 +189,8 @@ def search_by_fairseq(decoding: Decoding, sentences: int) -> list[str]:
                 data_buffer_size=cfg.dataset.data_buffer_size,
             ).next_epoch_itr(shuffle=False)
             # --bpe and --tokenizer have no effect, but incomplete ones are refused.
-            task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)
+            task.build_tokenizer(cfg.tokenizer)
+            task.build_bpe(cfg.bpe)
             search = BeamSearch(loaded, cfg, language_model=extra)
             found = {}
             with Progress("translating", "sentences", sentences) as progress:
@@ -204,7 +207,7 @@ def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, s
     prefix = Path(inputs.data, f"{inputs.subset}.{'-'.join(pair)}.{source}")
     sentences = [
         [vocabulary[token] for token in line.tolist() if token != vocabulary.eos()]
-        for line in load_indexed_dataset(str(prefix))
+        for line in _load(prefix)
     ]
     longest = max(map(len, sentences), default=0)
     if longest > engine.longest_source:
@@ -221,6 +224,10 @@ def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, s
                 translations.append(join_subwords(best, decoding.post_process))
             progress.advance(len(portion))
     return translations
+
+
+def _load(prefix: Path) -> Any:
+    return load_indexed_dataset(str(prefix))
 
 
 def _search(decoding: Decoding) -> Search:
@@ -277,7 +284,7 @@ def main(words: Sequence[str]) -> int:
     place = args, inputs.checkpoints, args.subset
     output = evaluation_output(*place, asked, "sacrebleu", TRANSLATIONS)
     check_split(data, args.subset)
-    text = load_indexed_dataset(str(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}"))
+    text = _load(data / f"{args.subset}.{'-'.join(pair)}.{pair[1]}")
     check_count(len(text), "sentences", len(tok))
     refused = next(iter(inputs.extra), "").partition("=")[0]
     engine = open_engine(

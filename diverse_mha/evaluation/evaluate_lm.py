@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -85,7 +85,7 @@ def count_tokens(data: Path, subset: str) -> int:
         raise UserError(f"--subset {subset}: not in {data}; available: {splits_in(data)}")
     check_split(data, subset)
     # Keep a reference to the data set: its sizes are a view of the memory-mapped file.
-    text = load_indexed_dataset(str(data / subset))
+    text = cast("Any", load_indexed_dataset(str(data / subset)))
     return int(text.sizes.sum())
 
 

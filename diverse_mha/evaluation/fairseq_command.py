@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import diverse_mha
 from diverse_mha.common.errors import (
@@ -65,7 +65,7 @@ def evaluation_parser(
     return parser
 
 
-def add_samples(parser: argparse.ArgumentParser) -> None:
+def add_samples(parser: argparse._ActionsContainer) -> None:
     """Declare ``--attention-samples``."""
     text = (
         "for a model trained with --attention-noise: average attention over N samples of the "
@@ -99,7 +99,7 @@ class Inputs:
 
 
 def parse_with_fairseqs(
-    parser: OneLineParser, words: Sequence[str], refused: Mapping[str, str]
+    parser: argparse.ArgumentParser, words: Sequence[str], refused: Mapping[str, str]
 ) -> tuple[argparse.Namespace, Inputs]:
     """Parse a command line; return our options, and the inputs with the options for fairseq.
 
@@ -112,7 +112,7 @@ def parse_with_fairseqs(
     hide_log("fairseq.data")
     for word in extra:
         name = word.partition("=")[0]
-        for option, why in (_REFUSED | refused).items():
+        for option, why in {**_REFUSED, **refused}.items():
             if option.startswith(name) if name.startswith("--") else option == name[:2]:
                 if word not in words:  # the user cannot leave out what the recipe has
                     why = f"{why.partition(';')[0]}; the recipe has it: name a checkpoint instead"
@@ -222,7 +222,7 @@ def parse_for_fairseq(
         words.append("--cpu")
     diverse_mha.register()
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *inputs.extra])
-    return convert_namespace_to_omegaconf(parsed)
+    return convert_namespace_to_omegaconf(cast("argparse.Namespace", parsed))
 
 
 @contextmanager

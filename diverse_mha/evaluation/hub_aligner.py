@@ -79,7 +79,7 @@ class HubAligner(HeadAligner):
 
     def _aligned(self, number, weights, lines, sides) -> Aligned:
         """Return the alignment of a sentence from all weights (rows, T, S)."""
-        words = [line[number].split() for line in lines]
+        one, two = words = [line[number].split() for line in lines]
         (sources, sure), (targets, also) = sides
         choices = torch.zeros(len(self.candidates), len(words[1]), dtype=torch.long)
         if max(sources, default=-1) >= 0 and max(targets, default=-1) >= 0:
@@ -91,7 +91,7 @@ class HubAligner(HeadAligner):
             choices[:, : found.size(1)] = found
         elif not all(words):
             choices = choices[:, :0]
-        return Aligned(number, *words, choices, sure and also)
+        return Aligned(number, one, two, choices, sure and also)
 
 
 def places_of(tokenizer: Any, line: str, ids: list[int], *, target: int) -> tuple[list[int], bool]:

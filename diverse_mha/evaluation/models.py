@@ -20,7 +20,7 @@ from fairseq.data import data_utils
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.models.transformer_lm import TransformerLanguageModel
-from torch import Tensor, nn
+from torch import Tensor
 
 import diverse_mha
 from diverse_mha.attention import HeadStates, Wanted
@@ -101,12 +101,12 @@ class Loaded:
 
     path: str  # several paths joined by ':' for an ensemble
     architecture: str  # name of the architecture in the first checkpoint
-    models: Sequence[nn.Module]  # on their device
+    models: Sequence[Any]  # of fairseq, on their device
     task: Any
     limit: Any = None  # maximum sentence lengths; None: the models' own
 
     @property
-    def model(self) -> nn.Module:
+    def model(self) -> Any:
         """The only model, or the first of an ensemble."""
         return self.models[0]
 
@@ -155,7 +155,7 @@ class Loaded:
             )
         return Batches(self, batches, f"{label} {subset}" if label else "")
 
-    def on_device(self, sample: dict) -> dict:
+    def on_device(self, sample: dict) -> Any:
         """Return a batch on the model's device."""
         device = next(self.model.parameters()).device
         return utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
@@ -198,8 +198,9 @@ def open_models(
     if not (Path(data) / "input0").is_dir():  # the classification task checks its data itself
         check_data_folder(data)
     diverse_mha.register()
+    overrides = None if overrides is None else dict(overrides)
     if task is None:
-        overrides = {"data": str(data)} | dict(overrides or {})
+        overrides = {"data": str(data)} | (overrides or {})
     models, architecture = [], ""
     for path in paths:
         state = grouped(path, (states or {}).get(path) or open_state(path), overrides)

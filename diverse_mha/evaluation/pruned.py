@@ -29,7 +29,8 @@ def check_prunable(loaded: Loaded) -> None:
 def zero_head(model: nn.Module, head: Head) -> None:
     """Zero a head's columns of the output projection."""
     (site,) = (site for site in sites_of(model) if site[:2] == head[:2])
-    weight, kept = site.attention.out_proj.weight, site.attention.kept_heads
+    weight = site.attention.out_proj.get_parameter("weight")
+    kept = site.attention.kept_heads
     weight.view(len(weight), len(kept), -1)[:, kept.index(head.head)] = 0
 
 

@@ -33,7 +33,7 @@ def split_compounds(line: str) -> str:
 
 def check_scorer(language: str) -> None:
     """Raise an error if sacreBLEU cannot tokenise a language here."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     code = rules_for(language)
     try:
@@ -66,7 +66,8 @@ def bleu_scores(
         lowercase: ignore case.
         compound_split: also return ``compound_split_bleu`` (:func:`split_compounds`).
     """
-    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
     by_token = BLEU(tokenize="none", lowercase=lowercase, force=True)
     by_text = BLEU(lowercase=lowercase, trg_lang=rules_for(target_lang))
@@ -82,7 +83,7 @@ def bleu_scores(
     characters = by_characters.corpus_score(composed(plain), [composed(raw_reference)])
     scores["chrf"] = round(characters.score, 4)
     scores["chrf_signature"] = str(by_characters.get_signature())
-    if compound_split:
+    if compound_split and tokenised is not None:
         hypotheses, references = ([*map(split_compounds, x)] for x in (tokenised, tok_reference))
         score = by_token.corpus_score(hypotheses, [references])
         scores["compound_split_bleu"] = round(score.score, 4)

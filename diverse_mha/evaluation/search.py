@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from fairseq.sequence_generator import EnsembleModel
-from torch import Tensor, nn
+from torch import Tensor
 
 from diverse_mha.common.progress import Progress
 from diverse_mha.corpora.subwords import join_subwords
@@ -32,7 +32,7 @@ class BeamSearch:
         loaded: Loaded,
         cfg: Any,
         *,
-        language_model: nn.Module | None = None,
+        language_model: Any = None,
         fast: bool = True,
     ):
         self._loaded = loaded

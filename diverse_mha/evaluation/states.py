@@ -11,12 +11,13 @@ import zipfile
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf, overwrite_args_by_name
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 import diverse_mha
 from diverse_mha.common.errors import UserError
@@ -79,8 +80,9 @@ def grouped(path: str, state: dict, overrides: Mapping | None = None) -> dict:
         if args is not None:
             state["args"] = Namespace(**{**vars(args), **(overrides or {})})
         if cfg is not None:
-            state["cfg"] = OmegaConf.create(cfg, flags={"allow_objects": True})
-            overwrite_args_by_name(state["cfg"], overrides or {})
+            saved = cast("DictConfig", OmegaConf.create(cfg, flags={"allow_objects": True}))
+            overwrite_args_by_name(saved, dict(overrides or {}))
+            state["cfg"] = saved
         state = checkpoint_utils._upgrade_state_dict(state)
         check_finite(path, state["model"])
     if state.get("args") is not None:
@@ -175,5 +177,7 @@ def check_translates(checkpoint: str, state: dict) -> None:
 def languages_of(state: dict, data: str | Path) -> tuple[str, str]:
     """Return source and target language as named in a checkpoint, or else in the data."""
     task = settings(state)
-    named = task.get("source_lang"), task.get("target_lang")
-    return named if all(named) else data_utils.infer_language_pair(str(data))
+    source, target = task.get("source_lang"), task.get("target_lang")
+    if not (source and target):
+        source, target = data_utils.infer_language_pair(str(data))
+    return cast("tuple[str, str]", (source, target))

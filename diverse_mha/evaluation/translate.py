@@ -1,13 +1,14 @@
 """``diverse-mha translate``: translates plain text from standard input with one or more models."""
 
 import argparse
+import io
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import diverse_mha
 from diverse_mha.common.errors import UserError, add_cpu, add_number
@@ -66,7 +67,7 @@ class Translation(NamedTuple):
     pair: tuple["Tensor", "Tensor"] | None = None  # source and target ids; None: empty, CTranslate2
 
 
-def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
+def add_beam_arguments(parser: argparse._ActionsContainer) -> None:
     """Declare ``--beam`` and ``--lenpen``."""
     add_number(parser, "beam", 5, "beam size")
     # At most 10, because larger powers of the length overflow float32.
@@ -76,7 +77,7 @@ def add_beam_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_engine(parser: argparse.ArgumentParser, default: str) -> None:
+def add_engine(parser: argparse._ActionsContainer, default: str) -> None:
     """Declare ``--engine``."""
     parser.add_argument(
         "--engine", choices=("auto", "fairseq", "ctranslate2"), default=default,
@@ -240,7 +241,7 @@ def run(args: argparse.Namespace) -> int:
     if sys.stdin.isatty():
         args.buffer = 1  # interactive: answer each line
     start, count = time.monotonic(), 0
-    sys.stdout.reconfigure(encoding="utf-8")
+    cast("io.TextIOWrapper", sys.stdout).reconfigure(encoding="utf-8")
     with terminal_bar(unit=" lines") as bar:
         for count, line in enumerate(translator.translate(plain_lines(sys.stdin.buffer)), 1):  # noqa: B007
             # Flush after each buffer, so that the next program in a pipe need not wait.

@@ -10,7 +10,7 @@ import torch
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.ablation import run_model, sites_of
-from diverse_mha.evaluation.align import Aligner
+from diverse_mha.evaluation.aligner import Aligner
 from diverse_mha.evaluation.models import open_models
 
 pytestmark = pytest.mark.integration

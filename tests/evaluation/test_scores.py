@@ -16,7 +16,7 @@ def no_japanese(monkeypatch):
     def missing(*args, **options):
         raise RuntimeError("\nJapanese needs more.\nInstall it.\n\n    pip install x\n")
 
-    monkeypatch.setattr("sacrebleu.metrics.BLEU", missing)
+    monkeypatch.setattr("sacrebleu.metrics.bleu.BLEU", missing)
     return r' here \(Japanese needs more.\); pip install "sacrebleu\[ja\]"'
 
 

@@ -12,7 +12,7 @@ from diverse_mha.evaluation.scores import composed
 
 def check_tokeniser(name: str) -> None:
     """Raise an error if sacreBLEU has no tokeniser of this name or cannot load it."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     if name not in BLEU.TOKENIZERS:
         raise UserError(f"--tokenize {name}: not in sacreBLEU; give {', '.join(BLEU.TOKENIZERS)}")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def read_run(path: Path) -> Scored:
         raise UserError(f"{file}: is not the result of an evaluation; name one, or a run's folder")
     if content.get("subset") == "valid":
         raise UserError(f"{file}: is a result on the validation set; name one on a test set")
-    search = {name: content.get(name) for name in _SEARCH}
+    search: dict[str, Any] = {name: content.get(name) for name in _SEARCH}
     search["engine"] = content.get("engine", "fairseq")  # older results name no engine
     if search["generate_options"]:  # older results name the plugin, too
         search["generate_options"] = without_user_dir(search["generate_options"])
@@ -207,11 +208,12 @@ def _reference(file: Path, result: dict) -> Path:
         reference = place / (given or (place / result["data"]).parent / "raw" / name)
         if reference.is_file():
             return reference
-    if Path(given or result["data"]).is_absolute():
-        raise UserError(f"{file}: its reference {reference} is gone; put it back")
+    wanted = Path(given or Path(result["data"]).parent / "raw" / name)
+    if wanted.is_absolute():
+        raise UserError(f"{file}: its reference {wanted} is gone; put it back")
     raise UserError(
-        f"{file}: its reference {given or Path(result['data']).parent / 'raw' / name} is not "
-        "here; run compare in the folder in which evaluate ran, or put it back"
+        f"{file}: its reference {wanted} is not here; run compare in the folder in which evaluate "
+        "ran, or put it back"
     )
 
 

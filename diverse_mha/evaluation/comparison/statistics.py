@@ -77,7 +77,8 @@ def sentence_statistics(
     hypotheses: Sequence[str], reference: Sequence[str], *, tokenize: str, lowercase: bool
 ) -> dict[str, np.ndarray]:
     """Return metric -> sacreBLEU's counts of each sentence: float64 (sentences, counts)."""
-    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
     counters = {
         "BLEU": BLEU(tokenize=tokenize, lowercase=lowercase, force=True),

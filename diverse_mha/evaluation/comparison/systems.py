@@ -1,7 +1,7 @@
 """Comparison of systems with a baseline: means, differences, intervals, p-values, table."""
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -56,7 +56,7 @@ class System:
 
     name: str
     runs: tuple[Scored, ...]
-    measures: dict[str, Measured] | None = None
+    measures: dict[str, Measured] = field(default_factory=dict)
 
     @property
     def distinct(self) -> tuple[Scored, ...]:
@@ -189,14 +189,18 @@ def _over_seeds(name: str, systems: Sequence[System], step: float) -> list[Diffe
     Return None if a seed is unknown or repeated, if all runs of a system are equal, or if no chain
     of shared seeds links a system to the baseline.
     """
-    rows = [{run.seed: run.scores[name] for run in system.runs} for system in systems]
+    rows = [
+        {run.seed: run.scores[name] for run in system.runs if run.seed is not None}
+        for system in systems
+    ]
     if any(
-        None in row or len(row) < len(system.runs) or len(system.distinct) < len(system.runs)
+        len(row) < len(system.runs) or len(system.distinct) < len(system.runs)
         for row, system in zip(rows, systems, strict=True)
     ):
         return None
     differences = by_rows_and_seeds(rows, step)
-    return None if None in differences else differences
+    known = [one for one in differences if one is not None]
+    return known if len(known) == len(differences) else None
 
 
 def _resampled(
@@ -284,7 +288,7 @@ def lay_out(
             if name in tested and _both(name, systems):
                 line += [interval(measured.over_seeds, digits), p_value(measured.over_seeds_holm)]
         lines.append(tuple(line))
-    powers = [s.measures[n].difference for s in systems[1:] for n in tested]
+    powers = [test for name in tested for test in _differences(name, systems)]
     power = [POWER] if any(test.detectable for test in powers) else []
     notes = (*_notes(systems, tested), *power, *more)
     return Layout(title, tuple(headings), tuple(lines), notes)
@@ -295,6 +299,12 @@ def _digits(name: str) -> int:
     return 4 if name == SCORE else 3 if name.endswith("nll") else 2
 
 
+def _differences(name: str, systems: Sequence[System]) -> list[Difference]:
+    """Return a measure's differences from the first system."""
+    tests = (system.measures[name].difference for system in systems[1:])
+    return [test for test in tests if test is not None]
+
+
 def _both(name: str, systems: Sequence[System]) -> bool:
     """Return True if a measure has an interval by seed in addition to that of ``difference``."""
     others = (system.measures[name].over_seeds for system in systems)
@@ -303,9 +313,7 @@ def _both(name: str, systems: Sequence[System]) -> bool:
 
 def _notes(systems: Sequence[System], measures: Sequence[str]) -> tuple[str, ...]:
     """Return notes on how the differences were computed."""
-    first = {
-        name: [system.measures[name].difference for system in systems[1:]] for name in measures
-    }
+    first = {name: _differences(name, systems) for name in measures}
     resampled = [n for n in first if n in RESAMPLED and any(test.interval for test in first[n])]
     by_seed = [name for name in measures if _both(name, systems) or first[name][0].by_seed]
     others = [name for name in measures if name not in RESAMPLED]
