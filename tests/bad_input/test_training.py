@@ -161,7 +161,7 @@ RECIPES = [
     Row("method", RECIPE.format("good") + "+method=magic", "method=magic: no such",
         "choose from"),
     Row("added", RECIPE.format("good") + "++dataset.max_token=9", "max_token", "max_tokens"),
-    Row("override", RECIPE.format("good") + "'optimization.lr=[a'", "lr=[a: must be a list",
+    Row("override", RECIPE.format("good") + "'optimization.lr=[a'", "lr='[a': must be a list",
         "give ["),
     Row("language", RECIPE.format("good") + "task.source_lang=xx", "dict.xx.txt", "give its lang"),
     Row("memory-efficient-key", RECIPE.format("good") + "optimizer._name=fused_adam "

@@ -11,7 +11,10 @@ from diverse_mha.common.files import ROOT
 from tests import warm
 
 # LAUNCHERS pass their arguments to Python. These other scripts are tested separately.
-ALONE = ("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh", "check-gpu.sh")
+ALONE = (
+    *("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh", "check-gpu.sh"),
+    "site.sh",
+)
 LAUNCHERS = sorted(
     f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh") if path.name not in ALONE
 )
