@@ -11,10 +11,7 @@ from diverse_mha.common.files import ROOT
 from tests import warm
 
 # LAUNCHERS pass their arguments to Python. These other scripts are tested separately.
-ALONE = (
-    *("env.sh", "setup.sh", "quickstart.sh", "lint.sh", "audit.sh", "check-gpu.sh"),
-    "site.sh",
-)
+ALONE = "env.sh setup.sh quickstart.sh lint.sh audit.sh check-gpu.sh site.sh".split()
 LAUNCHERS = sorted(
     f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh") if path.name not in ALONE
 )
