@@ -49,7 +49,7 @@ class KernelRouting:
         library = native_code()
         if library is None:
             raise ValueError("routing: there is no compiled code; see the warning before")
-        self.library = library
+        self.compiled = library
         COUNT.check("iterations", self.options["iterations"])
         if routing is simple_routing:
             check_softmax_over(self.options["softmax_over"])
@@ -86,7 +86,7 @@ class KernelRouting:
         threads = torch.get_num_threads()
         if self.routing is em_routing:
             temperatures = inverse_temperatures(options["iterations"])
-            self.library.route_em(
+            self.compiled.route_em(
                 *arguments,
                 options["activation"],
                 ctypes.c_float(options["activation_cost"]),
@@ -97,7 +97,7 @@ class KernelRouting:
             )
         else:
             over_capsules = options["softmax_over"] == "capsules"
-            self.library.route_simple(*arguments, over_capsules, threads)
+            self.compiled.route_simple(*arguments, over_capsules, threads)
 
 
 @functools.lru_cache(maxsize=1)
