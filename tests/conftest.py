@@ -12,6 +12,9 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Set by scripts/test.sh for itself: with it, every help text and error would name a script.
+os.environ.pop("DIVERSE_MHA_SCRIPT", None)
+
 
 def pytest_configure(config):
     # Triton decides at import whether its kernels are compiled or interpreted, and torch for CUDA
