@@ -27,6 +27,26 @@ def pytest_configure(config):
         del os.environ["TRITON_INTERPRET"]  # so that commands started by tests compile kernels
 
 
+@pytest.hookimpl(trylast=True)  # when -m has chosen
+def pytest_collection_modifyitems(items):
+    # Each process of pytest-xdist begins with a share of the tests, in order. Long ones are put at
+    # the front of the shares: one begun last would leave the other processes without work.
+    shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    files: dict[str, list[pytest.Item]] = {}  # tests of one file stay together, for its fixtures
+    for item in items:
+        if item.get_closest_marker("long"):
+            files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    rest = [item for item in items if not item.get_closest_marker("long")]
+    size = len(items) / shares
+    ordered: list[pytest.Item] = []
+    for share in range(shares):
+        for several in list(files.values())[share::shares]:
+            ordered += several
+        missing = round((share + 1) * size) - len(ordered)
+        ordered, rest = ordered + rest[:missing], rest[missing:]
+    items[:] = ordered + rest
+
+
 def pytest_collection_finish():
     # For tiny tensors a second thread is slower.
     if "torch" in sys.modules:  # xdist's controller does not import torch

@@ -18,8 +18,9 @@ REPORTS = ("docs/performance.md", "results/details.md")
 
 
 def tier(page: str):
-    """Return the mark of a page's test: integration for README, system for other pages."""
-    return pytest.mark.integration if page == "README.md" else pytest.mark.system
+    """Return the marks of a page's test: integration for README, system for other pages."""
+    of_readme = pytest.mark.integration, pytest.mark.long
+    return of_readme if page == "README.md" else pytest.mark.system
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=tier(page)) for page in PAGES])

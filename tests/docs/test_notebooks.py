@@ -9,6 +9,7 @@ NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
 
 
 @pytest.mark.integration
+@pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path):
     from notebooks.execute import execute

@@ -8,7 +8,7 @@ import pytest
 from diverse_mha.cli import COMMANDS
 from tests.docs.blocks import ROOT
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

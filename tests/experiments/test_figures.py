@@ -160,6 +160,7 @@ FEW_ROWS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.parametrize("paper", FEW_ROWS)
 def test_one_command_trains_models_and_draws_their_figure(paper, local_table, tmp_path):

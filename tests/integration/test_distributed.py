@@ -20,6 +20,7 @@ SOME = [
 ALL = distributed.all_cases()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("world", "cases"),
     [

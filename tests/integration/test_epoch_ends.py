@@ -13,6 +13,7 @@ def outcomes(miniatures, tmp_path_factory):
 
 
 @pytest.mark.integration
+@pytest.mark.long
 @pytest.mark.parametrize("processes", [2, 3])
 @pytest.mark.parametrize("run", epoch_ends.RUNS)
 def test_processes_train_on_the_same_epochs_as_one(run, processes, outcomes):

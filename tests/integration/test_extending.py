@@ -105,6 +105,7 @@ def test_custom_options_are_listed(tmp_path):
     assert done.returncode == 2 and "gone: not a package" in done.stderr and not done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_a_model_with_a_custom_method_translates_but_cannot_be_exported(tmp_path):
     scripts.run("demo", "--out", "demo", "--pairs", 300, "--merges", 60, cwd=tmp_path)
@@ -153,6 +154,7 @@ def test_importing_the_plugin_from_another_package_registers_it(data, tmp_path):
     assert re.search(r"(?<!valid_)hsic[=| ]+[\d.]+", done.stdout + done.stderr)
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_a_custom_table_is_filled(local_table, tmp_path):
     data = local_table / "smoke/data"

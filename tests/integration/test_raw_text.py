@@ -31,6 +31,7 @@ def prepared(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_evaluate_translate_and_align_accept_raw_text(prepared):
     checkpoint, data = prepared / "run/checkpoint_last.pt", prepared / "mine/bin"
     given = ["--cpu", "--beam", 2, "--max-len-b", 9]

@@ -27,6 +27,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_interrupted_run_ends_with_the_same_weights(name, miniatures, whole, tmp_path):
     fault = FAULTS[name]

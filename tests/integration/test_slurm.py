@@ -49,6 +49,7 @@ def wait(condition, seconds=1200):
         time.sleep(0.2)
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_a_cancelled_slurm_job_resumes_and_gives_the_scores_of_a_local_run(
     cluster, local_table, tmp_path

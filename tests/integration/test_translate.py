@@ -84,6 +84,7 @@ def searched(printed: str) -> list[tuple[list[str], list[str], float]]:
     ]
 
 
+@pytest.mark.long
 def test_ctranslate2_gives_the_same_translations_and_scores(tmp_path):
     scripts.run("demo", "--out", ".", "--pairs", 300, "--merges", 90, cwd=tmp_path)
     options = ["--max-update", 30, "--no-epoch-checkpoints", "--lr", "5e-3"]

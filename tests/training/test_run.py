@@ -362,6 +362,7 @@ def test_a_damaged_record_is_refused_in_one_line(tmp_path):
         Record(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_a_whole_experiment_runs_and_is_not_repeated(tmp_path):
     """The recipe averages checkpoints. What has changed since is done again, said or refused."""

@@ -135,6 +135,7 @@ def test_out_of_memory_is_not_a_failure_of_the_compiler(monkeypatch, caplog):
     assert not backend._failed and not caplog.messages
 
 
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.parametrize("routing", ORACLES)
 def test_compiled_routing_equals_the_algorithm(routing, monkeypatch):
