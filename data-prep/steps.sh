@@ -16,7 +16,7 @@ run_steps() {
     local i chain="" made_of="" inputs contents name start code sums places=()
     keep_another_corpus
     for name in "${folders[@]}"; do
-        rm -rf -- "$out/.$name.tmp" "$out/.$name.old"
+        rm -rf -- "$out/.$name.tmp" "$out/.$name.tmp".{summary,stamp} "$out/.$name.old"
         places+=("$name" "$out/$name")
     done
     contents=$(contents_of "${places[@]}") || exit 2

@@ -102,7 +102,10 @@ def test_leftovers_of_a_killed_run_are_removed_and_damaged_steps_repeated(script
     script()
     for name in (".two.tmp", ".one.old"):
         (tmp_path / "out" / name / "sub").mkdir(parents=True)
+    for end in ("summary", "stamp"):  # a step may be killed before and after it is moved
+        (tmp_path / f"out/.two.tmp.{end}").touch()
     assert "(already done)" in script()[0] and step_folders(tmp_path) == ["one", "two"]
+    assert not list((tmp_path / "out").glob(".two*"))
     (tmp_path / "out/one/file").write_text("")
     assert "(already done)" not in "".join(script())
 
