@@ -19,6 +19,7 @@ import glob
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -126,27 +127,31 @@ def tests_of(file: str, wider: list[str]) -> list[list[str]]:
     return [*steps, wider] if wider else steps
 
 
-def passes(tree: Path, tests: list[str], seconds: float) -> bool:
-    """Return True if the tests pass with the code in ``tree``."""
+def failure(tree: Path, tests: list[str], seconds: float) -> str:
+    """Run tests with the code in ``tree``; return why they fail, or an empty text."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not system and not gpu"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     try:
         done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, timeout=seconds
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=seconds
         )
     except subprocess.TimeoutExpired:
-        return False
-    return done.returncode in (0, 5)  # 5: no test was selected
+        # The change may have made a loop endless, or the machine is busy.
+        return f"{' '.join(tests)}: not ready after {seconds:g} s"
+    if done.returncode in (0, 5):  # 5: no test was selected
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", done.stdout, re.M)
+    return failed[1] if failed else " ".join(tests)
 
 
 def notice(tree: Path, mutant: Mutant, steps: list[list[str]], seconds: float) -> str:
-    """Return the tests that notice a mutant, or an empty text."""
+    """Return the test that notices a mutant, or an empty text."""
     path = tree / mutant.file
     original = path.read_bytes()
     path.write_bytes(original[: mutant.start] + mutant.after.encode() + original[mutant.end :])
     try:
-        return next((" ".join(t) for t in steps if not passes(tree, t, seconds)), "")
+        return next(filter(None, (failure(tree, tests, seconds) for tests in steps)), "")
     finally:
         path.write_bytes(original)
 
@@ -161,7 +166,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=600, help="limit of one run of tests")
     parser.add_argument("--out", required=True, type=Path, help="file of results, one a line")
     args = parser.parse_args(argv)
-    names = sorted({n for p in args.files.split(",") for n in glob.glob(p, root_dir=ROOT)})
+    found = (glob.glob(p, root_dir=ROOT, recursive=True) for p in args.files.split(","))
+    names = sorted({name for names in found for name in names})
     every = [m for name in names for m in mutants_of(name, (ROOT / name).read_text())]
     drawn = random.Random(args.seed).sample(every, min(args.count, len(every)))
     lines = args.out.read_text().splitlines() if args.out.exists() else []
@@ -175,8 +181,8 @@ def main(argv: list[str] | None = None) -> int:
             if mutant.key not in results:
                 steps = tests_of(mutant.file, [x for x in args.wider.split(",") if x])
                 for tests in map(tuple, steps):
-                    if tests not in sound and not passes(tree, [*tests], args.seconds):
-                        parser.error(f"{' '.join(tests)}: fails without a change")
+                    if tests not in sound and (why := failure(tree, [*tests], args.seconds)):
+                        parser.error(f"fails without a change: {why}")
                     sound.add(tests)
                 results[mutant.key] = notice(tree, mutant, steps, args.seconds)
                 with args.out.open("a") as out:
