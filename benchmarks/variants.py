@@ -116,5 +116,5 @@ def choose(names: str | None, variants: Mapping[str, Variant]) -> list[str]:
     """Parse a comma-separated list of variants (None: all); stock always comes first."""
     if names is None:
         return list(variants)
-    wanted = parse_names("--variants", names, tuple(variants))
+    wanted = parse_names("variants", names, tuple(variants))
     return [STOCK, *(name for name in wanted if name != STOCK)]

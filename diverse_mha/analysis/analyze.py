@@ -233,14 +233,14 @@ def read_selection(args: argparse.Namespace, in_folder: bool) -> Selection:
     if args.sentences == "0":
         raise UserError("--sentences 0: give 1 or more, or a file")
     number = args.sentences is None or args.sentences.isdecimal()
-    measures = parse_names("--measures", args.measures, tuple(MEASURES))
+    measures = parse_names("measures", args.measures, tuple(MEASURES))
     if args.importance_of is not None and "importance" not in measures:
         raise UserError(
             f"--importance-of {args.importance_of} has no effect without --measures importance"
         )
     return Selection(
-        components=parse_names("--components", args.components, COMPONENTS) or None,
-        layers=parse_layers("--layers", args.layers, ("all", "last")),
+        components=parse_names("components", args.components, COMPONENTS) or None,
+        layers=parse_layers("layers", args.layers, ("all", "last")),
         measures=measures,
         threshold=args.threshold,
         subset=args.text or args.subset or "valid",

@@ -70,7 +70,7 @@ class MultiheadAttention(OpenHeads, nn.MultiheadAttention):
         if getattr(projections, "adds_first", False):
             raise ValueError(
                 f"projections: {type(projections).__name__} adds the values of layer 1, and this "
-                "module stands alone; use it in a model (--projections), or give another"
+                "module stands alone; use it in a model (option projections), or give another"
             )
         super().__init__(
             *(embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn),

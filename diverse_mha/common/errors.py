@@ -6,8 +6,9 @@ import functools
 import io
 import os
 import re
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn
@@ -33,16 +34,25 @@ class Option(NamedTuple):
 
 
 def as_option(option: Option) -> str:
-    """Return an option as on the command line: ``--max-tokens 4000``."""
-    given = "" if option.value is None or option.value is True else f" {option.value}"
-    return f"--{option.name.replace('_', '-')}{given}"
+    """Return an option as on the command line: ``--max-tokens 4000``.
+
+    A value with spaces is in quotes, so that it can be copied.
+    """
+    name, value = f"--{option.name.replace('_', '-')}", option.value
+    if value is None or value is True:
+        return name
+    text = str(value)
+    return f"{name} {shlex.quote(text) if len(text.split()) > 1 else text}"
 
 
-def named(option: str, value: object = None) -> Option | str:
-    """Return the option that a word such as ``--max-tokens`` names; other words as text."""
-    if option.startswith("--"):
-        return Option(option[2:].replace("-", "_"), value)
-    return option if value is None else f"{option} {value}"
+def as_argument(option: Option) -> str:
+    """Return an option as in Python: ``max_tokens=4000``."""
+    return option.name if option.value is None else f"{option.name}={option.value!r}"
+
+
+def listed(options: Iterable[Option], word: str) -> list[Option | str]:
+    """Return options as parts of an error, with ``word`` (and, or) between them."""
+    return [part for option in options for part in (f" {word} ", option)][1:]
 
 
 class UserError(ValueError):
@@ -52,8 +62,10 @@ class UserError(ValueError):
     (:func:`report_uncaught`).
 
     Args:
-        parts: the sentence, in which each :class:`Option` is spelt as the user writes it, on the
-            command line or in a recipe.
+        parts: the sentence, in which each :class:`Option` is spelt as the user writes it: on the
+            command line, in a recipe or in Python::
+
+                raise UserError(Option("drophead", 2), ": must be below 1")
     """
 
     def __init__(self, *parts: str | Option):

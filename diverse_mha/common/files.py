@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 
 
 def read_json(path: Path, cure: str) -> Any:
@@ -206,12 +206,12 @@ def check_data_folder(
     return folders[0]
 
 
-def folder_error(path: str | Path, option: str = "") -> UserError:
+def folder_error(path: str | Path, option: str | None = None) -> UserError:
     """Return the error for a folder in the place of a checkpoint, given by ``option`` if any."""
     names = sorted(file.name for file in Path(path).glob("*.pt"))
     best = "checkpoint_best.pt"
     cure = f"give a .pt file in it, such as {names[-1] if names and best not in names else best}"
-    return UserError(f"{option} {path}: is a folder; {cure}".lstrip())
+    return UserError(Option(option, path) if option else str(path), f": is a folder; {cure}")
 
 
 def check_checkpoint(path: str | Path) -> None:

@@ -8,12 +8,11 @@ from it; ``diverse_mha.common.typed`` converts the options for fairseq's parsers
 import importlib
 import math
 import pkgutil
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from diverse_mha.common.errors import Option, UserError, named
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.ranges import Range
 
 #: fairseq's options of speed, memory, paths and logging, with which a run may go on changed.
@@ -31,27 +30,6 @@ ANYWHERE = frozenset(
 def flag(name: str) -> str:
     """Return an option's command-line form: ``logits_on`` becomes ``--logits-on``."""
     return "--" + name.replace("_", "-")
-
-
-def as_keys(message: str, keys: Mapping[str, str]) -> str:
-    """Replace options in a message by a recipe's config keys; ``keys`` maps option names to keys.
-
-    In the cure, which follows a semicolon, an option with a value becomes an override:
-    ``key=value``.
-    """
-
-    def key(option: re.Match) -> str:
-        name, value = keys.get(option[1].replace("-", "_")), option[2] or ""
-        if name is None:
-            return option[0]
-        in_cure = ";" in message[: option.start()]
-        if in_cure and name.startswith("checkpoint.reset_"):
-            value = " true"  # fairseq's option is a flag, and the config key needs a value
-        return f"{name}={value.strip()}" if in_cure and value else name + value
-
-    # A value contains a digit, point or slash; the next word of the sentence does not.
-    value = r"( (?=\S*[\d./])(?!\w+[.;,]?(?: |$))[^\s,;]+| \d[\w.]*)?"
-    return re.sub(rf"(?<![\w-])--([a-z][a-z0-9-]*){value}", key, message)
 
 
 def check_option(legal: Range, name: str, value: Any) -> None:
@@ -88,7 +66,7 @@ def read_options(kind: type, cfg: Any) -> Any:
     for f in fields(kind):
         value = getattr(cfg, f.name, f.default)
         if f.metadata["choices"]:
-            value = check_name(flag(f.name), str(value), f.metadata["choices"])
+            value = check_name(f.name, str(value), f.metadata["choices"])
         elif f.metadata["range"] and value is not None:
             check_option(f.metadata["range"], f.name, value)
         values[f.name] = value
@@ -126,14 +104,16 @@ def split_list(text: str) -> list[str]:
 
 
 def check_name(option: str, name: str, legal: Iterable[str]) -> str:
-    """Return ``name``, or raise UserError if it is not legal."""
+    """Return ``name``, or raise UserError if it is not a legal value of the option."""
     if name not in legal:
-        raise UserError(named(option, name), f": choose from {', '.join(legal)}")
+        raise UserError(Option(option, name), f": choose from {', '.join(legal)}")
     return name
 
 
 def parse_names(option: str, value: str | None, legal: tuple[str, ...]) -> tuple[str, ...]:
-    """Parse a comma-separated list; return the names in the order of ``legal``, () for None.
+    """Parse an option's comma-separated list; return its names in the order of ``legal``.
+
+    None gives ().
 
     Raises:
         UserError: for an unknown or repeated name.
@@ -144,16 +124,16 @@ def parse_names(option: str, value: str | None, legal: tuple[str, ...]) -> tuple
     for name in names:
         if name not in legal:
             cure = f"choose from {', '.join(legal)}"
-            raise UserError(named(option, value), f": unknown {name!r}; {cure}")
+            raise UserError(Option(option, value), f": unknown {name!r}; {cure}")
         if names.count(name) > 1:
-            raise UserError(named(option, value), f": {name!r} is given twice; name it once")
+            raise UserError(Option(option, value), f": {name!r} is given twice; name it once")
     return tuple(name for name in legal if name in names)
 
 
 def parse_layers(
     option: str, value: str, words: tuple[str, ...], count: int | None = None
 ) -> str | tuple[int, ...]:
-    """Parse layers: one of ``words``, such as ``all``, or numbers from 1 up to ``count``.
+    """Parse an option's layers: one of ``words``, such as ``all``, or numbers from 1 to ``count``.
 
     Raises:
         UserError: for anything else.
@@ -165,7 +145,7 @@ def parse_layers(
         if not number.isdecimal() or not 1 <= int(number) <= (count or math.inf):
             most = f" to {count}" if count else ""
             raise UserError(
-                named(option, value),
+                Option(option, value),
                 f": there is no layer {number!r}; give numbers from 1{most} separated by commas, "
                 f"or {' or '.join(words)}",
             )
@@ -314,7 +294,7 @@ class Seam(Registry):
             UserError: for an unknown name, an illegal value or an option without effect.
         """
         name = str(getattr(cfg, self.name, self.default))
-        chosen = self[check_name(flag(self.name), name, self.names)]
+        chosen = self[check_name(self.name, name, self.names)]
         own = {f.name for f in fields(chosen.options)}
         for f in super().options():
             if f.name not in own:

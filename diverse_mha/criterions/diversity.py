@@ -10,7 +10,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from diverse_mha.attention import Wanted
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.typed import with_options
 from diverse_mha.methods.diversity import DiversityTerms, diversity_options, logged_values
 
@@ -23,6 +23,7 @@ DiversityConfig = with_options(FairseqDataclass, diversity_options(), "Diversity
 # value times the batch's sample size, the second for this sample size.
 _PREFIX, _SIZE = "term/", "term_size/"
 _DIGITS = 10  # decimal places in the log, because a term may be far below 1
+_ADAPTIVE = Option("criterion", "adaptive_loss_with_diversity")
 
 
 class Recorder:
@@ -90,21 +91,23 @@ class DiversityMixin(FairseqCriterion):
         softmax = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
         if softmax is not None and not isinstance(self, AdaptiveLoss):
             raise UserError(
-                "--adaptive-softmax-cutoff: needs --criterion adaptive_loss_with_diversity; other "
-                "losses cannot train an adaptive softmax"
-            )
+                Option("adaptive_softmax_cutoff"), ": needs ", _ADAPTIVE,
+                "; other losses cannot train an adaptive softmax",
+            )  # fmt: skip
         if softmax is None and isinstance(self, AdaptiveLoss):
             raise UserError(
-                "--criterion adaptive_loss_with_diversity: needs --adaptive-softmax-cutoff; add "
-                "this option, or give --criterion cross_entropy_with_diversity"
-            )
+                _ADAPTIVE, ": needs ", Option("adaptive_softmax_cutoff"),
+                "; add this option, or give ",
+                Option("criterion", "cross_entropy_with_diversity"),
+            )  # fmt: skip
         if not self.diversity.wanted:
             return
         if not hasattr(model, "heads"):
             raise UserError(
-                f"{self.diversity.options}: a {type(model).__name__} does not return head states; "
-                "give --arch transformer_disagree, which has the same parameters"
-            )
+                *self.diversity.options,
+                f": a {type(model).__name__} does not return head states; give ",
+                Option("arch", "transformer_disagree"), ", which has the same parameters",
+            )  # fmt: skip
         self.diversity.check_components(model.heads)
 
     def begin_training(self, model) -> None:

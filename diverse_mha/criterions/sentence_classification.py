@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.criterions.diversity import DiversityConfig, DiversityMixin
 
 # Prefixes of a group's counts in fairseq's logging output, summed over workers.
@@ -20,10 +20,9 @@ class SentenceClassificationCriterion(FairseqCriterion):
     def __init__(self, task):
         super().__init__(task)
         if not hasattr(task, "labels"):
-            raise UserError(
-                "--criterion sentence_classification_with_diversity needs "
-                "--task sentence_classification"
-            )
+            name = "sentence_classification"
+            criterion = Option("criterion", f"{name}_with_diversity")
+            raise UserError(criterion, " needs ", Option("task", name))
         self.groups = [f"{task.cfg.accuracy_by}_{name}" for name in task.groups]
 
     def forward(self, model, sample, reduce=True):

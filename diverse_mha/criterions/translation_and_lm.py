@@ -10,7 +10,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import check_option
 from diverse_mha.common.ranges import ANY_COUNT, RATE
 from diverse_mha.criterions.diversity import DiversityConfig, DiversityMixin
@@ -81,8 +81,7 @@ class AdaptiveLossWithDiversity(  # pyright: ignore[reportIncompatibleMethodOver
     def build_criterion(cls, cfg, task):
         """Check the options and build the criterion."""
         if cfg.ddp_backend in {"c10d", "pytorch_ddp"}:
-            raise UserError(
-                f"--ddp-backend {cfg.ddp_backend}: does not support the adaptive loss; "
-                "give --ddp-backend legacy_ddp"
-            )
+            why = ": does not support the adaptive loss; give "
+            given, cure = (Option("ddp_backend", x) for x in (cfg.ddp_backend, "legacy_ddp"))
+            raise UserError(given, why, cure)
         return super().build_criterion(cfg, task)

@@ -136,7 +136,7 @@ class Loaded:
         try:
             self.task.load_dataset(subset)
         except UserError as error:
-            raise UserError(f"--subset {subset}: {error}") from error
+            raise UserError(f"--subset {subset}: ", *error.args) from error
         except FileNotFoundError as error:
             available = splits_in(folder)
             raise UserError(

@@ -64,9 +64,9 @@ def check_removable(loaded: Loaded) -> None:
     for site in sites_of(loaded.model):
         if method := site.attention.tied_by:
             raise UserError(
-                f"{loaded.path}: {method} ties heads of {site.component} layer {site.number} to "
-                "others; leave out --remove: then pruned heads are set to zero"
-            )
+                f"{loaded.path}: ", method, f" ties heads of {site.component} layer {site.number} "
+                "to others; leave out --remove: then pruned heads are set to zero",
+            )  # fmt: skip
 
 
 def check_one_left(loaded: Loaded, heads: list[Head]) -> None:

@@ -6,7 +6,7 @@ fairseq-fixed 0.12.3.1 ends the first validation with a traceback, ``KeyError: '
 import sys
 from typing import Any
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.fairseq_fixes.patch import patch
 
 
@@ -14,7 +14,8 @@ def check_metric(cfg: Any) -> None:
     """Raise an error for ``--best-checkpoint-metric bleu`` without ``--eval-bleu``."""
     metric = cfg.checkpoint.best_checkpoint_metric
     if metric == "bleu" and getattr(cfg.task, "eval_bleu", None) is False:
-        raise UserError("--best-checkpoint-metric bleu: needs --eval-bleu; add it")
+        needed = Option("eval_bleu", True)
+        raise UserError(Option("best_checkpoint_metric", metric), ": needs ", needed, "; add it")
 
 
 def check_validations() -> None:
@@ -38,7 +39,7 @@ def check_logged(summarize, cfg, trainer, stats, *rest):
     # A task with post_validate may add the metric later.
     if metric not in stats and not hasattr(trainer.task, "post_validate"):
         raise UserError(
-            f"--best-checkpoint-metric {metric}: the validation does not log it; give one of "
-            + ", ".join(sorted(stats))
+            Option("best_checkpoint_metric", metric),
+            f": the validation does not log it; give one of {', '.join(sorted(stats))}",
         )
     return summarize(cfg, trainer, stats, *rest)

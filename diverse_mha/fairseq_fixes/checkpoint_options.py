@@ -22,8 +22,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import flag
+from diverse_mha.common.errors import Option, UserError
 
 #: fairseq classes that a checkpoint may name; names registered by other packages are allowed too.
 ALLOWED = {
@@ -106,9 +105,9 @@ def check_options(path: str, options: Any, given: Collection[str] = ()) -> None:
                 known = ", ".join(ALLOWED.get(group) or sorted(REGISTRIES[group]["registry"]))
                 raise UserError(
                     f"{path}: its option {option} {shorten(name)}: a checkpoint may only name "
-                    f"{known}, and each {group} that this package or your own code (--user-dir) "
-                    "registers; refused"
-                )
+                    f"{known}, and each {group} that this package or your own code (",
+                    Option("user_dir"), ") registers; refused",
+                )  # fmt: skip
     for group in FILES:
         _forget(options if flat else options.get(group), group, given)
 
@@ -129,15 +128,17 @@ def check_readable(options: Mapping) -> None:
     for option, text in _texts(_plain(saved)):
         if why := _unreadable(option, text):
             raise UserError(
-                f"{flag(option.rpartition('.')[2])} {shorten(text)}: {why}; rename it to letters, "
-                "digits and _.,@+-, because its checkpoints could not be reloaded"
+                Option(option.rpartition(".")[2], text),
+                f": {why}; rename it to letters, digits and _.,@+-, because its checkpoints could "
+                "not be reloaded",
             )
     for group in ALLOWED:
         for _, name in _names(group, _plain(getattr(options, group, None)), flat=False):
             if _registered(group, name) is None:
                 raise UserError(
-                    f"--{'arch' if group == 'model' else group} {name} is not supported, because "
-                    f"its checkpoints cannot be reloaded. Supported: {', '.join(ALLOWED[group])}"
+                    Option("arch" if group == "model" else group, name),
+                    " is not supported, because its checkpoints cannot be reloaded. Supported: ",
+                    ", ".join(ALLOWED[group]),
                 )
 
 

@@ -33,9 +33,8 @@ from omegaconf import AnyNode, DictConfig, ListConfig, OmegaConf
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from diverse_mha.common.errors import UserError, describe_os_error
+from diverse_mha.common.errors import Option, UserError, describe_os_error
 from diverse_mha.common.files import atomic_file, folder_error
-from diverse_mha.common.options import flag
 from diverse_mha.fairseq_fixes.checkpoint_options import (
     check_options,
     evaluate_option,
@@ -148,9 +147,10 @@ def options_explained(kinds=(OmegaConfBaseException, HydraException), options: A
         where = f"{_reading.get()[0]}: its option{'' if len(names) == 1 else 's'}"
         where = " ".join([where, ", ".join(names)]).rstrip()
         why = f"cannot be used: {type(error).__name__}: {first}"
+        cure = ()
         if "expected one of" in first:
-            why += "; for a value of your own, give --user-dir"
-        raise UserError(f"{where} {why}") from error
+            cure = "; for a value of your own, give ", Option("user_dir")
+        raise UserError(f"{where} {why}", *cure) from error
 
 
 def install() -> None:
@@ -228,7 +228,7 @@ def _build_and_explain(build, cfg, task, from_checkpoint=False):
         path = _reading.get()[0]
         if not from_checkpoint or path in str(error):
             raise
-        raise UserError(f"{path}: {error}") from error
+        raise UserError(f"{path}: ", *error.args) from error
 
 
 @patch(encoders, "build_bpe")
@@ -238,8 +238,9 @@ def _report_missing_file(build, cfg, *args, **kwargs):
     except MissingMandatoryValue as error:
         name = str(error.key)
         raise UserError(
-            f"{flag(name)} is missing (in Python: {name}=...); give it, because files that a "
-            "checkpoint names are not opened"
+            Option(name),
+            f" is missing (in Python: {name}=...); give it, because files that a checkpoint names "
+            "are not opened",
         ) from error
 
 

@@ -26,7 +26,7 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from fairseq.trainer import Trainer
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.vocabulary import SPECIAL, say_unchecked, sha256_of_symbols
 from diverse_mha.fairseq_fixes.patch import patch, patched
 
@@ -105,7 +105,7 @@ def plain_symbols(dictionary: Dictionary) -> list[str]:
     return [symbol for symbol in own if not symbol.startswith(PADDING_WORD)]
 
 
-def check_dictionaries(path: str, record: Record, task: Any, cure: str = OTHER_DATA) -> bool:
+def check_dictionaries(path: str, record: Record, task: Any, *cure: str | Option) -> bool:
     """Raise an error if a model was trained with other dictionaries than those of the task.
 
     Args:
@@ -113,7 +113,7 @@ def check_dictionaries(path: str, record: Record, task: Any, cure: str = OTHER_D
         record: result of :func:`recorded`. If it is empty, the dictionaries in the data folder that
             the checkpoint's options name are compared instead, if these can be told apart.
         task: fairseq's task, on the data with which the model is used.
-        cure: end of the message.
+        cure: end of the message; default: to give the data of the training.
 
     Returns:
         False if nothing could be compared, which has been logged.
@@ -124,7 +124,7 @@ def check_dictionaries(path: str, record: Record, task: Any, cure: str = OTHER_D
     if then is None:
         say_unchecked(path, folder)
         return False
-    check_same(path, then, folder, now, cure)
+    check_same(path, then, folder, now, *(cure or (OTHER_DATA,)))
     return True
 
 
@@ -141,25 +141,26 @@ def check_start_dictionaries(trainer: Any, option: str | None, path: str, record
         record: its record.
     """
     allowed = getattr(trainer.cfg.task, "allow_other_dictionary", False)
+    other = Option("allow_other_dictionary", True)
     if allowed:
-        cure = "allowed by --allow-other-dictionary"
+        cure = "allowed by ", other
     elif option is None:
-        cure = "prepare that data again, or give another --save-dir"
+        cure = "prepare that data again, or give another ", Option("save_dir")
     else:
         cure = (
             "prepare the text with the model's dictionaries (prepare-own.sh --like, or "
             "fairseq-preprocess --srcdict and --tgtdict), or, to train the rows for other words, "
-            "add --allow-other-dictionary, an option of this package's tasks"
-        )
+            "add ", other, ", an option of this package's tasks",
+        )  # fmt: skip
     try:
-        check_dictionaries(path, record, trainer.task, cure)
+        check_dictionaries(path, record, trainer.task, *cure)
     except UserError as error:
         if not allowed:
             raise
         logger.warning("%s", error)
 
 
-def check_same(path: str, then: Record, other: str, now: Record, cure: str) -> None:
+def check_same(path: str, then: Record, other: str, now: Record, *cure: str | Option) -> None:
     """Raise an error if the dictionaries of a checkpoint differ from those of something else.
 
     Args:
@@ -177,7 +178,8 @@ def check_same(path: str, then: Record, other: str, now: Record, cure: str) -> N
             raise UserError(
                 f"{path}: was trained with the {name} of {_text(then[role])}, but {other} {has} "
                 f"another ({_text(now[role], folder=False)}), so that rows of the model would "
-                f"stand for other words; {cure}"
+                "stand for other words; ",
+                *cure,
             )
 
 

@@ -80,19 +80,19 @@ def explain_unknown_options(parser: ArgumentParser, words: Sequence[str] | None)
 
 def explain(option: str, arguments: Sequence[str], default=lambda name: None) -> None:
     """Raise an error if the option is that of a criterion, architecture or the like not chosen."""
+    name = option[2:].replace("-", "_")
     for choice in _registries():
-        dest = choice[2:].replace("-", "_")
-        chosen = str(_value(arguments, choice) or default(dest) or "none")
-        names = having(option[2:].replace("-", "_"), choice, chosen)
-        if names:
-            given = f"{option} {_value(arguments, option) or ''}".rstrip()
+        chosen = str(_value(arguments, flag(choice)) or default(choice) or "none")
+        if names := having(name, choice, chosen):
             raise UserError(
-                f"{given}: {choice} {chosen} has no such option; give {choice} {' or '.join(names)}"
-            )
+                Option(name, _value(arguments, option)), ": ", Option(choice, chosen),
+                " has no such option; give ", Option(choice, names[0]),
+                *(f" or {other}" for other in names[1:]),
+            )  # fmt: skip
 
 
 def having(name: str, choice: str, chosen: str) -> list[str]:
-    """Return up to three values of ``choice``, such as ``--criterion``, with an option ``name``.
+    """Return up to three values of ``choice``, such as ``criterion``, with an option ``name``.
 
     The values are ordered by similarity to the ``chosen`` value.
     """
@@ -104,12 +104,12 @@ def having(name: str, choice: str, chosen: str) -> list[str]:
 
 
 def _registries() -> dict[str, dict]:
-    """Return option -> name -> dataclass, for options such as ``--criterion``."""
-    others = {flag(name): entry["dataclass_registry"] for name, entry in REGISTRIES.items()}
+    """Return option -> name -> dataclass, for options such as ``criterion``."""
+    others = {name: entry["dataclass_registry"] for name, entry in REGISTRIES.items()}
     return {
-        "--criterion": others.pop("--criterion"),
-        "--arch": MODEL_DATACLASS_REGISTRY,
-        "--task": TASK_DATACLASS_REGISTRY,
+        "criterion": others.pop("criterion"),
+        "arch": MODEL_DATACLASS_REGISTRY,
+        "task": TASK_DATACLASS_REGISTRY,
         **others,
     }
 
@@ -154,13 +154,13 @@ def refuse_without_alignments(given: Namespace) -> None:
     """Raise an error for ``--replace-unk``, and for soft alignments in fairseq-interactive."""
     if getattr(given, "replace_unk", None) is not None:
         raise UserError(
-            "--replace-unk: not supported, because fairseq's search returns no word alignment; "
-            "leave it out"
+            Option("replace_unk"),
+            ": not supported, because fairseq's search returns no word alignment; leave it out",
         )
     if getattr(given, "print_alignment", None) == "soft" and hasattr(given, "buffer_size"):
         raise UserError(
-            "--print-alignment soft: fairseq-interactive prints hard alignments only; give hard, "
-            "or use fairseq-generate"
+            Option("print_alignment", "soft"),
+            ": fairseq-interactive prints hard alignments only; give hard, or use fairseq-generate",
         )
 
 
@@ -241,8 +241,9 @@ def check_training(call, cfg, main, **kwargs):
 
 
 def _trains(call: Callable, main: Callable) -> bool:
-    """Return True if ``main`` is fairseq-train's."""
-    return Path(getattr(main, "__code__", call.__code__).co_filename).name == "train.py"
+    """Return True if ``main`` is that of fairseq-train, or of ``training/worker.py``."""
+    file = Path(getattr(main, "__code__", call.__code__).co_filename).name
+    return file in ("train.py", "worker.py")
 
 
 @patch(MemoryEfficientFP16Optimizer, "__init__")

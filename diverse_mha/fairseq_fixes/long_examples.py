@@ -13,7 +13,7 @@ from fairseq.tasks import FairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.trainer import Trainer
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError, listed
 from diverse_mha.fairseq_fixes.patch import patch, patched
 
 
@@ -29,12 +29,13 @@ def report_long_example(original, self, indices, dataset, *args, **kwargs):
         split = next((name for name, one in self.datasets.items() if one is dataset), "the text")
         size = " and ".join(f"{n:,}" for n in np.ravel(dataset.size(int(match[1]))))
         given = self.cfg or self.args  # fairseq's older tasks have args only
-        cure = "shorten it, or leave it out"
+        cure: list[str | Option] = ["leave it out"]
         if isinstance(self, LanguageModelingTask):
-            cure = f"shorten it, or train with --tokens-per-sample {size.replace(',', '')}"
+            cure = ["train with ", Option("tokens_per_sample", size.replace(",", ""))]
         raise UserError(
             f"{getattr(given, 'data', None)}: example {int(match[1]) + 1} of {split} has {size} "
-            f"tokens, more than the model reads ({match[2]}); {cure}"
+            f"tokens, more than the model reads ({match[2]}); shorten it, or ",
+            *cure,
         ) from error
 
 
@@ -49,22 +50,22 @@ def report_example_longer_than_a_batch(original, self, dataset, max_tokens=None,
     except AssertionError as error:
         if _TOO_LONG not in str(error):
             raise
-        options = getattr(self, "options_of_limit", ("--max-tokens",))
+        options = getattr(self, "options_of_limit", ("max_tokens",))
         raise _refused(self, dataset, max_tokens, options) from error
 
 
 _TOO_LONG = "should not exceed max_tokens"  # in fairseq's error
 
 
-def _refused(task, dataset, max_tokens: int | None, options=("--max-tokens",)) -> UserError:
+def _refused(task, dataset, max_tokens: int | None, options=("max_tokens",)) -> UserError:
     """Return the error that names the longest example, and the options that set the limit."""
     tokens = _numbers_of_tokens(dataset)
     longest = int(np.argmax(tokens))
     split = next((name for name, one in task.datasets.items() if one is dataset), "the text")
-    cure = " or ".join(f"{option} {tokens[longest]}" for option in options)
     return UserError(
-        f"{options[0]} {max_tokens}: example {longest + 1} of {split} has {tokens[longest]:,} "
-        f"tokens; give {cure}"
+        Option(options[0], max_tokens),
+        f": example {longest + 1} of {split} has {tokens[longest]:,} tokens; give ",
+        *listed((Option(name, int(tokens[longest])) for name in options), "or"),
     )
 
 
@@ -96,15 +97,16 @@ def report_long_examples_of_training(original, self, *args, **kwargs):
         if len(tokens) == 0 or tokens.min() <= limits.max_tokens:
             raise
         raise UserError(
-            f"--max-tokens {limits.max_tokens}: all examples of {limits.train_subset} are longer; "
-            f"give --max-tokens {tokens.max()}"
+            Option("max_tokens", limits.max_tokens),
+            f": all examples of {limits.train_subset} are longer; give ",
+            Option("max_tokens", int(tokens.max())),
         ) from error
 
 
 @patch(Trainer, "get_valid_iterator")
 def name_limit_of_validation(original, self, *args, **kwargs):
     """Let the error above name the option that limits validation."""
-    limits, names = self.cfg.dataset, ("--max-tokens", "--max-tokens-valid")
+    limits, names = self.cfg.dataset, ("max_tokens", "max_tokens_valid")
     if limits.max_tokens_valid != limits.max_tokens:
         names = names[1:]
     with patched(self.task, "options_of_limit", names):
@@ -117,7 +119,8 @@ def refuse_long_blocks(original, self, dataset, *args, max_positions=None, **set
     length = self.args.tokens_per_sample + settings.get("context_window", 0)
     if max_positions is not None and dataset.sizes.max(initial=0) > max_positions < length:
         raise UserError(
-            f"--tokens-per-sample {length}: the model reads {max_positions}, and longer blocks "
-            f"would be left out; give --tokens-per-sample {max_positions}"
+            Option("tokens_per_sample", length),
+            f": the model reads {max_positions}, and longer blocks would be left out; give ",
+            Option("tokens_per_sample", max_positions),
         )
     return original(self, dataset, *args, max_positions=max_positions, **settings)

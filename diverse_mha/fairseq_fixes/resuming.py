@@ -83,7 +83,7 @@ def stop_if_done(trainer, path: str, state: dict | None, epochs) -> bool:
     else:
         return trainer.get_lr() <= wanted.stop_min_lr
     wanted.max_epoch = -1  # skips the loop over epochs
-    text = "%s has %s: nothing is left to train; for a new training, choose another --save-dir"
+    text = "%s has %s: nothing is left to train; for a new training, choose another folder"
     logger.info(text, path, done)
     return True
 

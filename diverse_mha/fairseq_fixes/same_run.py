@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fairseq.file_io import PathManager
 
-from diverse_mha.common.errors import Option, UserError, named
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.files import folder_error
 from diverse_mha.common.options import ANYWHERE, same_value
 from diverse_mha.fairseq_fixes.checkpoint_options import FILES
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 #: Default of ``--restore-file``, the only name that fairseq looks up in the save folder.
 LAST = "checkpoint_last.pt"
 #: The only option whose checkpoint may lack parts of the model.
-FINETUNE = "--finetune-from-model"
+FINETUNE = "finetune_from_model"
 
 
 def check_start(
@@ -46,21 +46,21 @@ def check_start(
     """
     exists, last = PathManager.exists, os.path.join(save_dir, _part(LAST, suffix))
     if restore_file != LAST:
-        option, given = "--restore-file", restore_file
+        option, given = "restore_file", restore_file
     elif exists(last):
         return None, last
     elif continue_once is not None:
-        option, given = "--continue-once", continue_once
+        option, given = "continue_once", continue_once
     elif finetune_from_model is not None:
         option, given = FINETUNE, finetune_from_model
     else:
         return None, last
-    path = _part(given, suffix) if option == "--restore-file" else given
+    path = _part(given, suffix) if option == "restore_file" else given
     if not exists(path):
         cure = "check the name, or leave it out"
         if exists(os.path.join(save_dir, path)):
             cure = f"give {os.path.join(save_dir, given)}"
-        raise UserError(named(option, path), f": no such checkpoint; {cure}")
+        raise UserError(Option(option, path), f": no such checkpoint; {cure}")
     if os.path.isdir(path):  # fairseq would train from scratch
         raise folder_error(path, option)
     return option, path
@@ -197,7 +197,7 @@ def check_pruned_heads(path: str, saved: Mapping | None, now: Mapping) -> None:
         _options((options or {}).get("model")).get("pruned_heads") for options in (saved, now)
     )
     if before != after:
-        given = Option("pruned_heads", f"'{before}'" if before else None)
+        given = Option("pruned_heads", before or None)
         cure = "give " if before else "leave out "
         raise UserError(f"{path}: has other pruned heads than the model; {cure}", given)
 

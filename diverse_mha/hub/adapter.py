@@ -21,7 +21,7 @@ from transformers.pytorch_utils import Conv1D
 from diverse_mha.attention import HeadStates, Wanted
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.attention.sites import Encoded, Head, HeadNumbers
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.progress import with_progress
 from diverse_mha.hub import attention, fsmt
 from diverse_mha.hub.states import IGNORED, Recorder
@@ -218,9 +218,11 @@ class HubAdapter:
             text = self.texts[subset]
             needs, kind = self.reader.needs_target, self.architecture
             if needs and text.target is None:
-                raise UserError(f"{self.path}: {kind} needs {needs}; give --target FILE")
+                target = Option("target", "FILE")
+                raise UserError(f"{self.path}: {kind} needs {needs}; give ", target)
             if text.target is not None and not needs:
-                raise UserError(f"--target {text.target}: {kind} takes none; leave it out")
+                target = Option("target", text.target)
+                raise UserError(target, f": {kind} takes none; leave it out")
             found = list(self.reader.read(text, self.path))
             if not found:
                 raise UserError(
@@ -303,14 +305,16 @@ class HubAdapter:
         if batch.labels is None:
             raise UserError(
                 f"{self.path}: {self.architecture} has no predictions here, so heads have no "
-                "importance; give a model with a language model's head, or labels (--target)"
-            )
+                "importance; give a model with a language model's head, or labels (",
+                Option("target"), ")",
+            )  # fmt: skip
         with self._predictions_only(batch):
             logits = getattr(self.model(**batch.scored), "logits", None)
         if logits is None or logits.size(-1) <= int(batch.labels.max()):
             raise UserError(
                 f"{self.path}: {self.architecture} has no head that predicts tokens or labels, so "
-                "heads have no importance; leave out --measures importance"
+                "heads have no importance; leave out ",
+                Option("measures", "importance"),
             )
         return self.reader.losses(logits, batch)
 
@@ -410,10 +414,11 @@ class HubAdapter:
     def check_removable(self) -> None:
         """Raise ``UserError``: configs have one number of heads for all layers."""
         raise UserError(
-            f"--remove: {type(self.model.config).__name__} has one number of heads for all layers, "
-            f"so transformers could not load {self.path} without some; leave out --remove: then "
-            "pruned heads are set to zero"
-        )
+            Option("remove", True),
+            f": {type(self.model.config).__name__} has one number of heads for all layers, so "
+            f"transformers could not load {self.path} without some; leave out ",
+            Option("remove"), ": then pruned heads are set to zero",
+        )  # fmt: skip
 
     @torch.no_grad()
     def zero(self, head: Head) -> None:
@@ -440,7 +445,8 @@ class HubAdapter:
 
     def bleu(self, heads: list[Head], subset: str, *, cpu: bool) -> float:
         """Raise ``UserError``: not implemented."""
-        raise UserError("--score bleu: is for checkpoints of fairseq; give --score nll")
+        why = ": is for checkpoints of fairseq; give "
+        raise UserError(Option("score", "bleu"), why, Option("score", "nll"))
 
 
 def _place(name: str) -> tuple[str, int]:

@@ -1,6 +1,5 @@
 """Head states of one batch of a model of transformers, and the loss of the terms."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -8,15 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError, as_argument
 from diverse_mha.methods.diversity import DiversityTerms, Measured, logged_values
 
 IGNORED = -100  # label that transformers leaves out of the loss
 
 
-def as_arguments(message: str) -> str:
-    """Return a message with options as Python arguments: ``--hsic-on`` becomes ``hsic_on``."""
-    return re.sub(r"--([a-z][a-z-]*)", lambda match: match[1].replace("-", "_"), message)
+def refused(*parts: str | Option) -> UserError:
+    """Return an error whose options are spelt as arguments of ``HeadTerms``: ``drophead=2``."""
+    return UserError(UserError(*parts).spelt(as_argument))
 
 
 class Recorder:
@@ -48,7 +47,6 @@ class Batch:
         shifted: bool = False,
     ):
         self._terms, self._factor = terms, factor
-        self._options = as_arguments(terms.options)
         self._states: dict[str, list[HeadStates]] = {name: [] for name in components}
         self._decoder_padding = decoder_padding(inputs) if encoder_decoder else None
         self._paddings: list[tuple[Tensor, Tensor]] = []
@@ -79,9 +77,10 @@ class Batch:
         if all(x is None for x in states):
             return
         if self._differentiable and not torch.is_grad_enabled():
-            raise UserError(
-                f"{self._options}: {component} attention runs without gradient; checkpoint "
-                "activations with use_reentrant=False, or choose other components"
+            raise refused(
+                *self._terms.options,
+                f": {component} attention runs without gradient; checkpoint activations with "
+                "use_reentrant=False, or choose other components",
             )
         bsz, queries, keys = size
         key_padding = self._key_padding(mask, bsz)
@@ -96,9 +95,10 @@ class Batch:
         states = states._replace(query_padding_mask=query_padding, key_padding_mask=key_padding)
         layers = self._states[component]
         if layers and not _same_positions(layers[0], states):
-            raise UserError(
-                f"{self._options}: layers of {component} attention see different positions or "
-                "devices in one batch; call the model once per batch, or choose other components"
+            raise refused(
+                *self._terms.options,
+                f": layers of {component} attention see different positions or devices in one "
+                "batch; call the model once per batch, or choose other components",
             )
         layers.append(states)
 

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from diverse_mha import methods  # noqa: F401  registers terms and Drophead
 from diverse_mha.attention import DROPHEAD
 from diverse_mha.attention.core import COMPONENTS
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import Place
 from diverse_mha.hub.attention import (
     EXPLICIT,
@@ -27,7 +27,7 @@ from diverse_mha.hub.attention import (
     implementation,
     no_eager,
 )
-from diverse_mha.hub.states import Batch, Recorder, as_arguments
+from diverse_mha.hub.states import Batch, Recorder, refused
 from diverse_mha.hub.trainer import HeadTermsMixin
 from diverse_mha.methods.diversity import DiversityTerms, diversity_options
 
@@ -79,16 +79,16 @@ class HeadTerms:
             for place in places:
                 method.check(given, place)
         except UserError as error:
-            raise UserError(as_arguments(str(error))) from None
+            raise refused(*error.args) from None
         self.components = tuple(heads)
         for one in found:
             implementation(kind, config_of(one.module))
             needed = self._terms.wanted_of(self.components).get(one.component, ())
             if one.eager is None and not EXPLICIT.isdisjoint(needed):
-                raise UserError(
-                    f"{as_arguments(self._terms.options)}: needs attention weights or logits, but "
-                    f"{one.name} has no eager attention to compute them; choose other components, "
-                    "such as with hsic_on"
+                raise refused(
+                    *self._terms.options,
+                    f": needs attention weights or logits, but {one.name} has no eager attention "
+                    "to compute them; choose other components, such as with hsic_on",
                 )
         self._recorder = Recorder()
         self._encoder_decoder = _is_encoder_decoder(model, found)
@@ -185,7 +185,7 @@ def _check_options(options: dict) -> None:
             continue
         if number != wants_number or not number and not isinstance(value, str):
             kind = "number" if wants_number else "name, or names separated by commas"
-            raise UserError(f"{name} {value!r}: give a {kind}")
+            raise refused(Option(name, value), f": give a {kind}")
 
 
 _NUMBERS = (float | None, int | None)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.progress import counted
 from diverse_mha.corpora.text import read_lines
 from diverse_mha.hub.states import IGNORED
@@ -143,8 +143,9 @@ def _paired(source: str | Path, target: Any) -> Iterator[tuple[int, str, str]]:
     sides = [list(read_lines(Path(path))) for path in (source, target)]
     if len(sides[0]) != len(sides[1]):
         raise UserError(
-            f"--target {target}: has {counted(len(sides[1]), 'line')}, but {source} has "
-            f"{counted(len(sides[0]), 'line')}; give one for each line"
+            Option("target", target),
+            f": has {counted(len(sides[1]), 'line')}, but {source} has "
+            f"{counted(len(sides[0]), 'line')}; give one for each line",
         )
     for number, (one, two) in enumerate(zip(*sides, strict=True)):
         yield number, one, two
@@ -293,15 +294,15 @@ class MaskedLanguageModel(Reader):
         """Yield the sentences; a tab separates the sentences of a pair."""
         for lines in _chunks(enumerate(read_lines(Path(text.source)))):
             numbers, texts = zip(*lines, strict=True)
-            yield from self.fitting(map(Example, numbers, self._pairs(texts)))
+            yield from self.fitting(map(Example, numbers, self._pairs(texts, text.source)))
 
-    def _pairs(self, texts: Sequence[str]) -> list[Tensor]:
+    def _pairs(self, texts: Sequence[str], where: object) -> list[Tensor]:
         """Return the token ids of lines, which are pairs if they have a tab."""
         rows = [tuple(text.split("\t", 1)) for text in texts]
         if all(len(row) == 1 for row in rows):
             return self.ids(texts)
         if any(len(row) == 1 for row in rows):
-            raise UserError("--text: some lines have a tab, others not; give pairs or sentences")
+            raise UserError(f"{where}: some have a tab, others not; give pairs or sentences")
         return self.ids([row[0] for row in rows], text_pair=[row[1] for row in rows])
 
     def given(self, sentences: Sequence, target: Sequence[str] | None) -> list[Example]:
@@ -309,7 +310,7 @@ class MaskedLanguageModel(Reader):
         if target is not None:
             raise UserError("target: is for translation models; leave it out")
         texts = [text if isinstance(text, str) else "\t".join(text) for text in sentences]
-        return [*map(Example, range(len(texts)), self._pairs(texts))]
+        return [*map(Example, range(len(texts)), self._pairs(texts, "sentences"))]
 
     def batch(self, examples: list[Example]) -> Batch:
         """Return a padded batch, with labels at the masked positions of ``scored``."""
@@ -359,7 +360,7 @@ class Classifier(MaskedLanguageModel):
                         f"{', '.join(names)}"
                     )
                 found.append(torch.tensor([int(known)]))
-            yield from self.fitting(map(Example, numbers, self._pairs(texts), found))
+            yield from self.fitting(map(Example, numbers, self._pairs(texts, text.source), found))
 
     def batch(self, examples: list[Example]) -> Batch:
         """Return a padded batch with the labels, if the examples have some."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError, listed
 from diverse_mha.common.options import option, read_options, refuse_idle
 from diverse_mha.common.ranges import ANY_COUNT
 from diverse_mha.methods.term import TERMS, Term, total
@@ -49,9 +49,9 @@ class Schedule:
         start, warmup, end = astuple(schedule)
         if end and end <= start + warmup:
             raise UserError(
-                f"--diversity-end {end}: must be above --diversity-start {start} plus "
-                f"--diversity-warmup-updates {warmup}"
-            )
+                Option("diversity_end", end), ": must be above ", Option("diversity_start", start),
+                " plus ", Option("diversity_warmup_updates", warmup),
+            )  # fmt: skip
         return schedule
 
     def __bool__(self) -> bool:
@@ -122,19 +122,22 @@ class DiversityTerms:
         """
         for term in self.terms:
             if not heads:
-                raise UserError(f"{term.option}: the model has no layers with heads; add some")
+                raise UserError(term.option, ": the model has no layers with heads; add some")
             for name in term.components or heads:
                 if name not in heads:
                     raise UserError(
-                        f"{term.on_option} {','.join(term.components)}: the model has no {name!r} "
-                        f"attention; choose from {', '.join(heads)}"
+                        Option(term.where() or term.switch(), ",".join(term.components)),
+                        f": the model has no {name!r} attention; choose from {', '.join(heads)}",
                     )
                 if term.compares and heads[name] == 1:
                     side = "encoder" if name == "encoder" else "decoder"
-                    cure = more_heads or f"--{side}-attention-heads 2 or more"
                     raise UserError(
-                        f"{term.option}: heads are compared with each other, and the model's "
-                        f"{name} attention has one head; give {cure}, or other components"
+                        term.option,
+                        f": heads are compared with each other, and the model's {name} attention "
+                        "has one head; give ",
+                        more_heads or Option(f"{side}_attention_heads", 2),
+                        "" if more_heads else " or more",
+                        ", or other components",
                     )
 
     def risks(self, heads: Mapping[str, int], post_norm: Collection[str]) -> list[str]:
@@ -149,9 +152,9 @@ class DiversityTerms:
         return [risk for term in self.terms if (risk := term.risk(heads, post_norm))]
 
     @property
-    def options(self) -> str:
-        """The options that switched terms on, for messages."""
-        return " and ".join(term.option for term in self.terms)
+    def options(self) -> list[Option | str]:
+        """The options that switched terms on, as parts of an error."""
+        return listed((term.option for term in self.terms), "and")
 
     @property
     def wanted(self) -> tuple[str, ...]:

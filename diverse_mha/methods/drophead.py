@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from torch import Tensor, nn
 
 from diverse_mha.attention.registries import DROPHEAD
+from diverse_mha.common.errors import Option
 from diverse_mha.common.options import Method, Place, option, refuse_idle
 from diverse_mha.common.ranges import RATE
 
@@ -106,7 +107,7 @@ def _build(options: IndependentOptions, place: Place) -> DropHeads | None:
 def _check(options: IndependentOptions, place: Place) -> None:
     if not options.drophead:
         own = [f for f in fields(IndependentOptions) if f.name != "drophead"]
-        refuse_idle(options, own, "with --drophead 0; give a rate above 0")
+        refuse_idle(options, own, "with ", Option("drophead", 0), "; give a rate above 0")
 
 
 DROPHEAD.register(

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from diverse_mha.attention.core import check_head_count
 from diverse_mha.attention.head_tensors import full_precision, wide_range
 from diverse_mha.attention.registries import AGGREGATION
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import Method, Place
 from diverse_mha.common.ranges import COUNT
 
@@ -64,8 +64,9 @@ def _build(options, place: Place) -> Exclusive:
 def _check(options, place: Place) -> None:
     if place.component == "cross":
         raise UserError(
-            "--aggregation exclusive: a query of the encoder-decoder attention has no value of its "
-            "own; leave out --aggregation-cross-layers"
+            Option("aggregation", "exclusive"),
+            ": a query of the encoder-decoder attention has no value of its own; leave out ",
+            Option("aggregation_cross_layers"),
         )
 
 

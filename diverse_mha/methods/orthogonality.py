@@ -194,7 +194,7 @@ class Orthogonality(Term):
         super().__init__(given, weight, components)
         self.cosine_on, on = (), given.orthogonality_cosine_projections
         if on != "none":
-            option = "--orthogonality-cosine-projections"
+            option = "orthogonality_cosine_projections"
             self.cosine_on = parse_names(option, on, tuple(_STATES))
         used = dict.fromkeys(("v", *self.cosine_on))
         self.wanted = tuple(_STATES[letter][0] for letter in used)

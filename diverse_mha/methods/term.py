@@ -10,10 +10,9 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates
 from diverse_mha.attention.core import COMPONENTS, launches_cost
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import (
     Registry,
-    flag,
     option,
     parse_names,
     read_options,
@@ -115,14 +114,9 @@ class Term(ABC):
         return name if name in {f.name for f in fields(cls.options)} else None
 
     @property
-    def option(self) -> str:
-        """The option that switches the term on, for messages."""
-        return flag(self.switch())
-
-    @property
-    def on_option(self) -> str:
-        """The option that names the components, for messages."""
-        return flag(self.where() or f"{self.name}_weight")
+    def option(self) -> Option:
+        """The option that switches the term on, for errors."""
+        return Option(self.switch())
 
     @classmethod
     def from_config(cls, cfg) -> "Term | None":
@@ -133,16 +127,16 @@ class Term(ABC):
         """
         given = read_options(cls.options, cfg)
         key, where = f"{cls.name}_weight", cls.where()
-        weight, components = _weight(flag(key), getattr(given, key)), ()
+        weight, components = _weight(key, getattr(given, key)), ()
         if where is not None:
-            components = parse_names(flag(where), getattr(given, where), COMPONENTS)
+            components = parse_names(where, getattr(given, where), COMPONENTS)
         term = cls(given, weight, components)
         if term.on:
             return term
-        why = f"without {term.option}; name a term"
+        why = ["without ", term.option, "; name a term"]
         if cls.switch() == key:
-            why = f"with {term.option} 0; give a weight above 0"
-        refuse_idle(cfg, [f for f in fields(cls.options) if f.name != cls.switch()], why)
+            why = ["with ", Option(key, 0), "; give a weight above 0"]
+        refuse_idle(cfg, [f for f in fields(cls.options) if f.name != cls.switch()], *why)
         return None
 
     def values(self, head_states: dict[str, list[HeadStates]], training: bool) -> dict[str, Layers]:
@@ -205,7 +199,7 @@ def _weight(option: str, value: str | float) -> float:
     except ValueError:
         weight = -1.0
     if not 0 <= weight < float("inf"):
-        raise UserError(f"{option} {value}: must be 0 or a positive number")
+        raise UserError(Option(option, value), ": must be 0 or a positive number")
     return weight
 
 

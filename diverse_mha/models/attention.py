@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention import HeadStates, LogitMap, ProjectionMap
 from diverse_mha.attention.core import OpenHeads, launches_cost, padding_bias
+from diverse_mha.common.errors import Option
 from diverse_mha.models.cached_keys import CachedKeys
 from diverse_mha.models.pruned_heads import HEAD_AXES, shrink
 
@@ -41,7 +42,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         carry_values: return the values of layer 1 for the next layer.
         pruned: numbers, from 1, of the heads that are removed; at least one head is left.
         head_axes: name of a parameter of the parts above -> its dimension of heads.
-        tied_by: option and name of the method that forbids removing heads, or None.
+        tied_by: option and method that forbids removing heads, or None.
 
     Attributes:
         all_heads: number of heads, including the pruned ones.
@@ -66,7 +67,7 @@ class DiverseAttention(OpenHeads, CachedKeys, MultiheadAttention):
         carry_values: bool = False,
         pruned: tuple[int, ...] = (),
         head_axes: Mapping[str, int] | None = None,
-        tied_by: str | None = None,
+        tied_by: Option | None = None,
     ):
         super().__init__(
             embed_dim,

@@ -16,7 +16,7 @@ from fairseq.modules.adaptive_softmax import AdaptiveSoftmax, TiedHeadModule, Ti
 from torch import Tensor, nn
 
 from diverse_mha.attention.core import OpenHeads
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.fairseq_fixes.same_run import FINETUNE
 from diverse_mha.models.config import seam_options
 from diverse_mha.models.parts import ATTENTIONS, SIDES
@@ -58,10 +58,14 @@ class StartsWarm(BaseFairseqModel):
             why = misfit(self, given)
             if not given or not why:
                 raise
-            cure = "give the architecture, sizes and dictionaries that it was trained with"
+            cure: list[str | Option] = [
+                "give the architecture, sizes and dictionaries that it was trained with"
+            ]
             if fill(self, given) and not misfit(self, given):
-                cure = f"give it with {FINETUNE} to start missing parameters at initial values"
-            raise UserError(f"{path}: does not fit the model: parameters {why}; {cure}") from error
+                start = " to start missing parameters at initial values"
+                cure = ["give it with ", Option(FINETUNE), start]
+            why = f"{path}: does not fit the model: parameters {why}; "
+            raise UserError(why, *cure) from error
         finally:
             hook.remove()
             given.clear()  # frees the memory: the copy's hook still has a reference

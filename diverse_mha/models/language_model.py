@@ -9,8 +9,7 @@ from fairseq.modules import AdaptiveInput
 from torch import Tensor
 
 from diverse_mha.attention import check_state_names
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import flag
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.models.base import DiverseModel, OutputWeight
 from diverse_mha.models.config import (
     LANGUAGE_MODEL_FAMILIES,
@@ -84,32 +83,33 @@ class DiverseLanguageModel(DiverseModel, OutputWeight, TransformerLanguageModel)
 
 def _check_adaptive(args) -> None:
     """Raise :class:`UserError` for contradictory options of the embeddings."""
+    adaptive = Option("adaptive_input", True)
     if args.adaptive_input and getattr(args, "adaptive_input_cutoff", None) is None:
-        raise UserError("--adaptive-input needs --adaptive-input-cutoff; give both")
-    sharing = "--share-decoder-input-output-embed"
+        raise UserError(adaptive, " needs ", Option("adaptive_input_cutoff"), "; give both")
+    sharing = Option("share_decoder_input_output_embed", True)
     if args.share_decoder_input_output_embed and not getattr(args, "adaptive_softmax_cutoff", None):
         if args.adaptive_input:
-            raise UserError(f"{sharing}: contradicts --adaptive-input; leave one out")
-        if args.decoder_input_dim != args.decoder_output_dim:
-            raise UserError(
-                f"{sharing} needs --decoder-input-dim {args.decoder_input_dim} to equal "
-                f"--decoder-output-dim {args.decoder_output_dim}"
-            )
+            raise UserError(sharing, ": contradicts ", adaptive, "; leave one out")
+        _check_equal(args, sharing, "decoder_input_dim", "decoder_output_dim")
     if not args.tie_adaptive_weights:
         return
+    tying = Option("tie_adaptive_weights", True)
     if not args.adaptive_input:
-        raise UserError("--tie-adaptive-weights needs --adaptive-input")
+        raise UserError(tying, " needs ", adaptive)
     for left, right in (
         ("adaptive_input_cutoff", "adaptive_softmax_cutoff"),
         ("adaptive_input_factor", "adaptive_softmax_factor"),
         ("decoder_input_dim", "decoder_output_dim"),
         ("decoder_output_dim", "decoder_embed_dim"),
     ):
-        a, b = getattr(args, left, None), getattr(args, right, None)
-        if a != b:
-            raise UserError(
-                f"--tie-adaptive-weights needs {flag(left)} {a} to equal {flag(right)} {b}"
-            )
+        _check_equal(args, tying, left, right)
+
+
+def _check_equal(args, option: Option, left: str, right: str) -> None:
+    """Raise :class:`UserError` if an option is given with different values of two others."""
+    one, other = (Option(name, getattr(args, name, None)) for name in (left, right))
+    if one.value != other.value:
+        raise UserError(option, " needs ", one, " to equal ", other)
 
 
 for _family, _defaults in LANGUAGE_MODEL_FAMILIES.items():

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from diverse_mha.attention import AGGREGATION, DROPHEAD, LOGITS, PROJECTIONS
 from diverse_mha.attention.core import COMPONENTS
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import Place, Seam, Selection, flag, parse_layers, parse_names
+from diverse_mha.common.errors import Option, UserError, listed
+from diverse_mha.common.options import Place, Seam, Selection, parse_layers, parse_names
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.config import SEAMS
 from diverse_mha.models.pruned_heads import Pruned, read_pruned
@@ -62,10 +62,10 @@ class Seams:
         projections, aggregation, logits, drophead = (seam.read(args) for seam in SEAMS)
         layers = _read_layers(args, components)
         chosen = _check_layers(args, aggregation, layers, components)
-        noise = f"{flag(LOGITS.name)} or --attention-noise; give one"
-        logits_on = _read_on(args, LOGITS, logits, components, noise)
-        method = f"{flag(PROJECTIONS.name)}; give a method"
-        projections_on = _read_on(args, PROJECTIONS, projections, components, method)
+        noise = Option(LOGITS.name), " or ", Option("attention_noise"), "; give one"
+        logits_on = _read_on(args, LOGITS, logits, components, *noise)
+        method = Option(PROJECTIONS.name), "; give a method"
+        projections_on = _read_on(args, PROJECTIONS, projections, components, *method)
         counts = {c: getattr(args, f"{SIDES[c]}_layers") for c in components}
         shapes = {c: (counts[c], getattr(args, f"{SIDES[c]}_attention_heads")) for c in components}
         pruned = getattr(args, "pruned_heads", None)
@@ -94,19 +94,22 @@ class Seams:
         for component, layer in seams.pruned:
             if method := seams.tying(component, layer):
                 raise UserError(
-                    f"--pruned-heads {pruned}: {method} ties heads of {component} layer {layer} "
-                    "to others; leave one of the two out"
-                )
+                    Option("pruned_heads", pruned), ": ", method,
+                    f" ties heads of {component} layer {layer} to others; leave one of the two out",
+                )  # fmt: skip
         for seam, part, on in (
             (LOGITS, logits, logits_on),
             (PROJECTIONS, projections, projections_on),
         ):
             if part.method.carries and max(counts[c] for c in on) < 2:
-                among = "" if on == components else f" of {flag(seam.name)}-on {','.join(on)}"
-                raise UserError(
-                    f"{flag(seam.name)} {part.method.name}: needs at least two layers in one "
-                    f"component{among}; give more layers, or leave it out"
+                among = (
+                    () if on == components else (" of ", Option(f"{seam.name}_on", ",".join(on)))
                 )
+                raise UserError(
+                    Option(seam.name, part.method.name),
+                    ": needs at least two layers in one component", *among,
+                    "; give more layers, or leave it out",
+                )  # fmt: skip
         return seams
 
     def _methods(self, component: str, number: int) -> Iterator[tuple[str, Seam, Selection]]:
@@ -119,11 +122,11 @@ class Seams:
         if component in self.projections_on:
             yield "projections", PROJECTIONS, self.projections
 
-    def tying(self, component: str, number: int) -> str | None:
-        """Return the method, as option and name, that ties a module's heads to others, or None."""
+    def tying(self, component: str, number: int) -> Option | None:
+        """Return the option and method that ties a module's heads to others, or None."""
         for _, seam, selected in self._methods(component, number):
             if selected.method.head_axes is None:
-                return f"{flag(seam.name)} {selected.method.name}"
+                return Option(seam.name, selected.method.name)
         return None
 
     def _place(self, component: str, number: int, embed_dim: int, num_heads: int) -> Place:
@@ -168,13 +171,11 @@ def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]
     # A method for every layer of self-attention, or of all attention, suits every model.
     everywhere = values["encoder"] == values["decoder"] == "all"
     for component, value in values.items():
-        option = flag(_layers_option(component))
+        option = _layers_option(component)
         if everywhere and value == "all" and component not in components:
             value = None
         if component not in components and value not in (None, "none"):
-            raise UserError(
-                f"{option} {value}: the model has no {component} attention; leave it out"
-            )
+            raise _absent(option, value, component)
         count = getattr(args, f"{SIDES[component]}_layers", 0)
         given = parse_layers(
             option, "none" if value is None else str(value), ("all", "none"), count
@@ -184,8 +185,14 @@ def _read_layers(args, components: tuple[str, ...]) -> dict[str, frozenset[int]]
     return layers
 
 
+def _absent(option: str, value: object, component: str) -> UserError:
+    return UserError(
+        Option(option, value), f": the model has no {component} attention; leave it out"
+    )
+
+
 def _read_on(
-    args, seam: Seam, chosen: Selection, components: tuple[str, ...], cure: str
+    args, seam: Seam, chosen: Selection, components: tuple[str, ...], *cure: str | Option
 ) -> tuple[str, ...]:
     """Return the components in which a seam's method acts.
 
@@ -194,15 +201,13 @@ def _read_on(
     """
     option = f"{seam.name}_on"
     value = getattr(args, option, None)
-    named = parse_names(flag(option), value, COMPONENTS)
+    named = parse_names(option, value, COMPONENTS)
     for name in named:
         if name not in components:
-            raise UserError(
-                f"{flag(option)} {value}: the model has no {name} attention; leave it out"
-            )
+            raise _absent(option, value, name)
     plain = seam[seam.default].options()
     if named and chosen.method.name == seam.default and chosen.options == plain:
-        raise UserError(f"{flag(option)} {value}: no effect without {cure}, or leave it out")
+        raise UserError(Option(option, value), ": no effect without ", *cure, ", or leave it out")
     return named or components
 
 
@@ -218,12 +223,13 @@ def _check_layers(args, aggregation: Selection, layers, components: tuple[str, .
     if name == default and chosen:
         where = _layers_option(chosen[0])
         raise UserError(  # the architecture may have set the layers
-            f"{flag(where)} {getattr(args, where)} has no effect with {flag(AGGREGATION.name)} "
-            f"{default}; choose {' or '.join(others)}, or give {flag(where)} none"
-        )
+            Option(where, getattr(args, where)), " has no effect with ",
+            Option(AGGREGATION.name, default), f"; choose {' or '.join(others)}, or give ",
+            Option(where, "none"),
+        )  # fmt: skip
     if name != default and not chosen:
         raise UserError(
-            f"{flag(AGGREGATION.name)} {name} is used in no layer; name layers with "
-            + " or ".join(flag(_layers_option(component)) for component in components)
-        )
+            Option(AGGREGATION.name, name), " is used in no layer; name layers with ",
+            *listed((Option(_layers_option(component)) for component in components), "or"),
+        )  # fmt: skip
     return chosen

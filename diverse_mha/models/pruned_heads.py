@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import option, split_list
 
 #: Name of a parameter of fairseq's attention -> its dimension of H * D elements.
@@ -49,8 +49,8 @@ def read_pruned(value: str | None, shapes: Mapping[str, tuple[int, int]]) -> Pru
         component, *heads = part.split() or [""]
         if component not in shapes:
             raise UserError(
-                f"--pruned-heads {value}: the model has no component {component!r}; choose from "
-                f"{', '.join(shapes)}"
+                Option("pruned_heads", value),
+                f": the model has no component {component!r}; choose from {', '.join(shapes)}",
             )
         layers, most = shapes[component]
         for text in heads or [""]:
@@ -58,13 +58,15 @@ def read_pruned(value: str | None, shapes: Mapping[str, tuple[int, int]]) -> Pru
             layer, head = map(int, numbers.groups()) if numbers else (0, 0)
             if not (1 <= layer <= layers and 1 <= head <= most):
                 raise UserError(
-                    f"--pruned-heads {part}: the {component} has no head {text!r}; it has {layers} "
-                    f"layers of {most} heads; give LAYER.HEAD such as 1.1"
+                    Option("pruned_heads", part),
+                    f": the {component} has no head {text!r}; it has {layers} layers of {most} "
+                    "heads; give LAYER.HEAD such as 1.1",
                 )
             pruned[component, layer].add(head)
             if len(pruned[component, layer]) == most:
                 raise UserError(
-                    f"--pruned-heads {part}: no head is left in {component} layer {layer}; keep one"
+                    Option("pruned_heads", part),
+                    f": no head is left in {component} layer {layer}; keep one",
                 )
     return {module: tuple(sorted(heads)) for module, heads in pruned.items()}
 

@@ -6,8 +6,7 @@ option names.
 
 from fairseq.options import eval_str_list
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import flag
+from diverse_mha.common.errors import Option, UserError
 
 # Stock options that our forward passes do not implement; empty, 0 or False switches each off.
 _UNSUPPORTED = {
@@ -29,46 +28,48 @@ def check_model_options(args) -> None:
     for what, names in _UNSUPPORTED.items():
         for name in names.split():
             if value := getattr(args, name, None):
-                raise UserError(
-                    f"{flag(name)} {value}: {what} not supported by diverse-mha; leave it out"
-                )
+                why = f": {what} not supported by diverse-mha; leave it out"
+                raise UserError(Option(name, value), why)
     if getattr(args, "no_decoder_final_norm", False) and not args.decoder_normalize_before:
         raise UserError(
-            "--no-decoder-final-norm has no effect without --decoder-normalize-before; "
-            "give both, or leave it out"
-        )
+            Option("no_decoder_final_norm", True), " has no effect without ",
+            Option("decoder_normalize_before", True), "; give both, or leave it out",
+        )  # fmt: skip
     for side in ("encoder", "decoder"):
         width = getattr(args, f"{side}_embed_dim", None)
         heads = getattr(args, f"{side}_attention_heads", None)
         if width is not None and heads is not None and (heads < 1 or width % heads):
             raise UserError(
-                f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
-                "give a divisor"
-            )
+                Option(f"{side}_attention_heads", heads), " does not divide ",
+                Option(f"{side}_embed_dim", width), "; give a divisor",
+            )  # fmt: skip
 
 
 def check_embeddings(args, joined: bool) -> None:
     """Check the options of a translation's embeddings."""
     if args.share_all_embeddings and not joined:
         raise UserError(
-            "--share-all-embeddings needs one dictionary for both languages; binarise the data "
-            "with --joined-dictionary, or leave it out"
+            Option("share_all_embeddings", True),
+            " needs one dictionary for both languages; binarise the data with --joined-dictionary, "
+            "or leave it out",
         )
     for name in ("adaptive_input", "tie_adaptive_weights", "char_inputs"):
         if getattr(args, name, False):
-            raise UserError(f"{flag(name)} has no effect on translation; leave it out")
+            raise UserError(Option(name, True), " has no effect on translation; leave it out")
     width = args.decoder_embed_dim
-    why = {"decoder_input_dim": "is for language models, and has no effect on translation"}
+    why: dict[str, tuple[str | Option, ...]] = {
+        "decoder_input_dim": ("is for language models, and has no effect on translation",)
+    }
     for name in _TIED:
         if getattr(args, name, False):
-            why["decoder_output_dim"] = f"does not go with {flag(name)}"
+            why["decoder_output_dim"] = "does not go with ", Option(name, True)
     for name, reason in why.items():
         value = getattr(args, name, None)
         if value not in (None, width):
             raise UserError(
-                f"{flag(name)} {value}: {reason}; leave it out, which sets it to "
-                f"--decoder-embed-dim {width}"
-            )
+                Option(name, value), ": ", *reason, "; leave it out, which sets it to ",
+                Option("decoder_embed_dim", width),
+            )  # fmt: skip
 
 
 def check_cutoffs(args, words: int) -> None:
@@ -83,6 +84,7 @@ def check_cutoffs(args, words: int) -> None:
             cutoffs = []
         if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1 or cutoffs[-1] > words:
             raise UserError(
-                f"{flag(name)} {value}: give increasing numbers from 1 to {words}, the size of the "
-                "dictionary, separated by commas"
+                Option(name, value),
+                f": give increasing numbers from 1 to {words}, the size of the dictionary, "
+                "separated by commas",
             )

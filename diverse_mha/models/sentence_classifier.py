@@ -10,7 +10,7 @@ from fairseq.models.transformer import Linear, TransformerConfig, TransformerMod
 from torch import Tensor, nn
 
 from diverse_mha.attention import Wanted, check_state_names, wanted_of
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import option, read_options, refuse_idle
 from diverse_mha.common.ranges import COUNT
 from diverse_mha.common.typed import with_options
@@ -171,7 +171,8 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
     def build_model(cls, args, task):
         """Check the options and build the model."""
         if not hasattr(task, "labels"):
-            raise UserError("--arch sentence_classifier needs --task sentence_classification")
+            arch = Option("arch", "sentence_classifier")
+            raise UserError(arch, " needs ", Option("task", "sentence_classification"))
         args = to_namespace(args)
         check_model_options(args)
         given = read_options(ClassifierOptions, args)
@@ -186,7 +187,8 @@ class SentenceClassifier(DiverseModel, FairseqEncoderModel):
             pooling = QueryPooling(width, given.pooling_queries)
         else:
             idle = [f for f in fields(ClassifierOptions) if f.name == "pooling_queries"]
-            refuse_idle(args, idle, "with --pooling mean; use it with --pooling queries")
+            mean, queries = Option("pooling", "mean"), Option("pooling", "queries")
+            refuse_idle(args, idle, "with ", mean, "; use it with ", queries)
             pooling = MeanPooling(width)
         classifier = feed_forward(
             task.sentences * pooling.output_dim,

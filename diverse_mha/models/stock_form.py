@@ -16,8 +16,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import flag
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.fairseq_fixes.dictionaries import KEY, recorded
 from diverse_mha.models.config import SEAMS, seam_options, to_namespace
 from diverse_mha.models.language_model import DiverseLanguageModel
@@ -55,26 +54,28 @@ def _stock_options(path: str, cfg: Any) -> tuple[dict, dict, list[Callable[[dict
     except OmegaConfBaseException as error:
         option = str(error.full_key)
         raise UserError(
-            f"{path}: {flag(option)} {cfg.model.get(option)}: cannot be read; a method of your own "
-            "needs --user-dir"
-        ) from error
+            f"{path}: ", Option(option, cfg.model.get(option)),
+            ": cannot be read; a method of your own needs ", Option("user_dir"),
+        ) from error  # fmt: skip
     options = to_namespace(merged)
     if options.attention_samples:
         raise UserError(
-            f"{path}: --attention-samples {options.attention_samples} exists in this package "
-            "alone; only models that use the mean of the logits can be exported"
-        )
+            f"{path}: ", Option("attention_samples", options.attention_samples),
+            " exists in this package alone; only models that use the mean of the logits can be "
+            "exported",
+        )  # fmt: skip
     folds = []
     for seam in SEAMS:
         chosen = seam.read(options).method
         if chosen.fold is not None:
             folds.append(chosen.fold)
         elif not chosen.stock:
-            stock_only = " or ".join(m.name for m in seam if m.stock or m.fold is not None)
+            first, *others = (m.name for m in seam if m.stock or m.fold is not None)
             raise UserError(
-                f"{path}: {flag(seam.name)} {chosen.name} exists in this package alone; "
-                f"only models with {flag(seam.name)} {stock_only} can be exported"
-            )
+                f"{path}: ", Option(seam.name, chosen.name), " exists in this package alone; only "
+                "models with ", Option(seam.name, first), *(f" or {name}" for name in others),
+                " can be exported",
+            )  # fmt: skip
     ours = {"_name", "rebuild_batches", "allow_other_dictionary"}
     ours |= {option.name for option in seam_options()}
     model, task = (

@@ -9,6 +9,7 @@ that does not fit the model is refused before the preparation. :func:`configure`
 import difflib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -25,7 +26,6 @@ from omegaconf.errors import OmegaConfBaseException
 import diverse_mha
 from diverse_mha.common.errors import Option, UserError, as_option
 from diverse_mha.common.files import CONFIGS, USER_DIR
-from diverse_mha.common.options import as_keys
 from diverse_mha.common.plugins import import_plugin
 from diverse_mha.fairseq_fixes.guards import having, task_for
 from diverse_mha.methods.diversity import diversity_options
@@ -62,9 +62,10 @@ def configure(recipe: Recipe) -> DictConfig:
 def check_model(recipe: Recipe, cfg: DictConfig) -> None:
     """Raise an error if the recipe's model and criterion cannot be built; name what fits."""
     try:
-        _build_without_memory(cfg)
+        with errors_in_keys(cfg):
+            _build_without_memory(cfg)
     except UserError as error:
-        raise _unfit(recipe, in_keys(error, keys_of_options(cfg))) from None
+        raise _unfit(recipe, error) from None
 
 
 def import_parts(recipe: Recipe) -> None:
@@ -335,7 +336,7 @@ def _cure_for(group: str, key: str, name: str | None, settings: Mapping) -> str:
     places = keys_of_options(settings)
     if key in places:
         return f"it is {places[key]}"
-    for owner, choice in {"criterion": "--criterion", "model": "--arch"}.items():
+    for owner, choice in {"criterion": "criterion", "model": "arch"}.items():
         if names := having(key, choice, str(settings.get(owner, {}).get("_name"))):
             return f"give {owner}._name={' or '.join(names)}, or leave the key out"
     kind = _kinds(settings).get(group)
@@ -360,11 +361,19 @@ def keys_of_options(settings: Mapping) -> dict[str, str]:
     return keys
 
 
+@contextmanager
+def errors_in_keys(cfg: Mapping) -> Iterator[None]:
+    """Context manager: let errors name a recipe's config keys."""
+    try:
+        yield
+    except UserError as error:
+        raise in_keys(error, keys_of_options(cfg)) from None
+
+
 def in_keys(error: UserError, keys: Mapping[str, str]) -> UserError:
     """Return an error with its options as a recipe's keys: ``optimization.lr=[0.1]``.
 
-    ``keys`` maps names of options to keys. Options that a check has written out as text are
-    replaced, too.
+    ``keys`` maps names of options to keys.
     """
 
     def key(option: Option) -> str:
@@ -373,4 +382,4 @@ def in_keys(error: UserError, keys: Mapping[str, str]) -> UserError:
             return as_option(option)
         return name if option.value is None else f"{name}={spell(option.value)}"
 
-    return UserError(as_keys(error.spelt(key), keys))
+    return UserError(error.spelt(key))

@@ -10,7 +10,7 @@ import numpy as np
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype, infer_dataset_impl
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 
 _MAGIC = MMapIndexedDataset.Index._HDR_MAGIC
 _HEADER = struct.Struct("<QBQ")  # version, code of the token type, number of sentences
@@ -56,8 +56,8 @@ def check_form(folder: str | Path, form: str | None) -> None:
     given = form and not str(form).startswith("${")  # "${...}": not resolved by OmegaConf
     if given and formats and str(form) not in formats:
         raise UserError(
-            f"--dataset-impl {form}: the files of {folder} are {' or '.join(sorted(formats))}; "
-            "leave it out"
+            Option("dataset_impl", form),
+            f": the files of {folder} are {' or '.join(sorted(formats))}; leave it out",
         )
 
 

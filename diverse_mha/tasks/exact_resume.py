@@ -56,7 +56,7 @@ class HalfPrecisionState(FairseqTask):
 @functools.cache  # warn once
 def _warn_of_slow_bfloat16() -> None:
     if computes_in_bfloat16() is False:
-        logger.warning("%s; leave --bf16 out", IMITATED_BFLOAT16)
+        logger.warning("%s; train in float32", IMITATED_BFLOAT16)
 
 
 def _masters(optimizer) -> list[Tensor]:

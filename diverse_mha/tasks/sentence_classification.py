@@ -13,7 +13,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import MISSING
 from torch import Tensor
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.files import MAKE_DATA, check_data_exists
 from diverse_mha.fairseq_fixes.dictionaries import plain_symbols
 from diverse_mha.tasks.data_files import check_split, dictionaries_named
@@ -178,9 +178,8 @@ class SentenceClassificationTask(HalfPrecisionState, FairseqTask):
         groups = []
         if cfg.accuracy_by is not None:
             if not (folder / cfg.accuracy_by).is_dir():
-                raise UserError(
-                    f"--accuracy-by {cfg.accuracy_by}: {folder} has no such folder; leave it out"
-                )
+                by = Option("accuracy_by", cfg.accuracy_by)
+                raise UserError(by, f": {folder} has no such folder; leave it out")
             groups = plain_symbols(_load_dictionary(folder, cfg.accuracy_by))
         return cls(cfg, dictionary, labels, groups, 2 if pairs else 1)
 

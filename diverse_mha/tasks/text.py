@@ -8,7 +8,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.files import check_data_folder
 from diverse_mha.tasks.data_files import check_form, check_split, dictionaries_named, splits_in
 from diverse_mha.tasks.exact_resume import HalfPrecisionState
@@ -27,8 +27,11 @@ OTHER_DICTIONARY_HELP = (
 class ExactResume(HalfPrecisionState):
     """Mixin for fairseq's tasks: exact resume, and one-line errors for unusable data."""
 
-    # What to do if a dictionary is missing, for the message.
-    cure = "give its languages as --source-lang and --target-lang, or another folder"
+    # What to do if a dictionary is missing, as parts of the error.
+    cure: tuple[str | Option, ...] = (
+        "give its languages as ", Option("source_lang"), " and ", Option("target_lang"),
+        ", or another folder",
+    )  # fmt: skip
     # The same for a command that reads a checkpoint.
     cure_of_checkpoint = "the checkpoint is a translation model; give pairs of its languages"
 
@@ -47,17 +50,18 @@ class ExactResume(HalfPrecisionState):
                     'False; quote it: "no"'
                 ) from error
             # A command that reads a checkpoint has no such options.
-            cure = cls.cure_of_checkpoint if kwargs.get("from_checkpoint") else cls.cure
+            cure = (cls.cure_of_checkpoint,) if kwargs.get("from_checkpoint") else cls.cure
             raise UserError(
-                f"data folder {folder} holds no {Path(error.filename).name}, only {dictionaries}; "
-                f"{cure}"
+                f"data folder {folder} holds no {Path(error.filename).name}, only {dictionaries}; ",
+                *cure,
             ) from error
         except Exception as error:
             if "Could not infer language pair" not in str(error):
                 raise
             raise UserError(
                 f"data folder {folder} holds no language pair, only {splits_in(folder)}; give "
-                "another folder, or --task exact_language_modeling"
+                "another folder, or ",
+                Option("task", "exact_language_modeling"),
             ) from error
 
     # As fairseq's translation and language_modeling have it, which differ from their base.
@@ -108,7 +112,7 @@ class ExactLanguageModelingConfig(LanguageModelingConfig):
 class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
     """fairseq's ``language_modeling``; resumed and uninterrupted runs draw the same batches."""
 
-    cure = "give a folder of text for a language model, or --task exact_translation"
+    cure = ("give a folder of text for a language model, or ", Option("task", "exact_translation"))
     cure_of_checkpoint = "the checkpoint is a language model; give a folder of text for one"
 
     @classmethod  # fairseq's task says args, against its base, and is called by position
@@ -118,10 +122,8 @@ class ExactLanguageModelingTask(ExactResume, LanguageModelingTask):
         """Check the options and the data folder, and load the dictionary."""
         for name in ("self_target", "past_target"):
             if getattr(cfg, name, False) is True:
-                option = name.replace("_", "-")
-                raise UserError(
-                    f"--{option}: language models here predict the next token; leave it out"
-                )
+                why = ": language models here predict the next token; leave it out"
+                raise UserError(Option(name, True), why)
         return super().setup_task(cfg, **kwargs)
 
     def __init__(self, args, *rest, **kwargs):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from diverse_mha.common.errors import UserError, run_cli, user_error_in
+from diverse_mha.common.errors import UserError, run_cli
 from diverse_mha.common.files import write_text
 from diverse_mha.common.status import read_status
 from diverse_mha.fairseq_fixes.save_folder import removed_if_refused
@@ -68,31 +68,24 @@ class Training:
             distributed: settings of fairseq's group ``distributed_training`` for this process.
         """
         from fairseq.distributed import utils as distributed_utils
-        from fairseq_cli import train as fairseq_train
         from omegaconf import open_dict
 
-        from diverse_mha.recipes.configuration import in_keys, keys_of_options, merge
+        from diverse_mha.recipes.configuration import errors_in_keys, merge
 
         rank = int(distributed.get(_RANK) or 0)
         started = {f"distributed_training.{key}": value for key, value in distributed.items()}
         cfg = merge(with_changes(self.settings, started))
         with open_dict(cfg):
             cfg.job_logging_cfg = logging_config(self.recipe)
-        try:
-            with first_process_reports(rank), self._new_folder(rank):
-                before = read_status(self.folder)
-                if rank == 0:
-                    self._begin(new=before is None)
-                # fairseq says FairseqConfig, and always passes this.
-                distributed_utils.call_main(cast("Any", cfg), fairseq_train.main)
-                after = read_status(self.folder)
-                if rank == 0 and before and after and after.updates > before.updates:
-                    self._write_recipe()  # the resumed run has accepted it
-        except Exception as error:
-            refused = user_error_in(error)
-            if refused is None:
-                raise
-            raise in_keys(refused, keys_of_options(cfg)) from None
+        with first_process_reports(rank), self._new_folder(rank), errors_in_keys(cfg):
+            before = read_status(self.folder)
+            if rank == 0:
+                self._begin(new=before is None)
+            # fairseq says FairseqConfig, and always passes this.
+            distributed_utils.call_main(cast("Any", cfg), train_in_process)
+            after = read_status(self.folder)
+            if rank == 0 and before and after and after.updates > before.updates:
+                self._write_recipe()  # the resumed run has accepted it
 
     def _begin(self, new: bool) -> None:
         if self._saves:
@@ -121,6 +114,16 @@ class Training:
             "settings": self.settings, "notes": [*self.notes], "distributed": dict(distributed),
         }  # fmt: skip
         file.write_text(json.dumps(content), encoding="utf-8")
+
+
+def train_in_process(cfg: Any, **passed: Any) -> None:
+    """Train in a process of fairseq, whose errors torch reports as text: they name config keys."""
+    from fairseq_cli import train as fairseq_train
+
+    from diverse_mha.recipes.configuration import errors_in_keys
+
+    with errors_in_keys(cfg):
+        fairseq_train.main(cfg, **passed)
 
 
 def with_changes(settings: Mapping[str, Mapping], changes: Mapping[str, object]) -> dict[str, dict]:

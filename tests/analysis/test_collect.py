@@ -188,7 +188,7 @@ def test_unknown_components_and_layers_are_refused():
     assert Selection(layers=(2, 1)).resolve(decoder, "x.pt") == decoder[::-1]
     with pytest.raises(UserError, match="--layers 3: the decoder of x.pt has 2 layers"):
         Selection(layers=(3,)).resolve(encoder + decoder, "x.pt")
-    layers = partial(parse_layers, "--layers", words=("all", "last"))
+    layers = partial(parse_layers, "layers", words=("all", "last"))
     for bad in ("0", "1,,2", "first", "-1", ""):
         with pytest.raises(UserError, match="there is no layer .*; give numbers from 1 separated"):
             layers(bad)

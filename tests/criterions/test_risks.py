@@ -23,13 +23,13 @@ def lines(caplog, model, name="label_smoothed_cross_entropy", **options) -> list
     ("options", "shape", "named"),
     [
         (FULL, {}, "4 encoder heads, 4 cross heads, 4 decoder heads"),
-        ({**FULL, "disagreement_weight": 2.5}, {}, "--disagreement-weight 2.5"),
-        ({**FULL, "disagreement": "position,subspace"}, {}, "--disagreement subspace at"),
-        ({**FULL, "disagreement_form": "centred"}, {}, "--disagreement output at"),
+        ({**FULL, "disagreement_weight": 2.5}, {}, "disagreement output with weight 2.5"),
+        ({**FULL, "disagreement": "position,subspace"}, {}, "disagreement subspace with"),
+        ({**FULL, "disagreement_form": "centred"}, {}, "disagreement output with"),
         ({**FULL, "disagreement_on": "encoder"}, {}, "with 4 encoder heads:"),
         (FULL, {"decoder_attention_heads": 8}, "with 4 encoder heads:"),
         (FULL, {"encoder_normalize_before": True}, "with 4 cross heads, 4 decoder heads:"),
-        ({**FULL, "diversity_warmup_updates": 10}, {}, "--disagreement output at"),
+        ({**FULL, "diversity_warmup_updates": 10}, {}, "disagreement output with"),
     ],
 )
 def test_a_large_weight_of_disagreement_on_few_post_norm_heads_is_named(

@@ -15,6 +15,10 @@ OTHERS = {
     *"--only-source --destdir --workers --joined-dictionary --help --version".split(),
 }
 SOURCES = sorted((ROOT / "diverse_mha").rglob("*.py"))
+#: Folders whose errors are printed on the command line, for a recipe and in Python.
+SHARED = "attention methods models criterions tasks optim fairseq_fixes hub".split()
+#: Calls whose texts are help texts.
+DECLARING = {"option", "weight_option", "components_option", "Seam"}
 
 
 def fairseqs() -> set[str]:
@@ -47,6 +51,9 @@ def messages(path: Path) -> str:
     """Return the literal text of the errors and log lines of a module."""
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Option":
+            if isinstance(name := node.args[0], ast.Constant):
+                found.append("--" + name.value.replace("_", "-"))
         if isinstance(node, ast.Raise) or (
             isinstance(node, ast.Call)
             and getattr(node.func, "attr", "") in ("info", "warning", "error")
@@ -65,5 +72,31 @@ def test_every_option_in_a_message_exists():
 
 
 def test_an_option_that_does_not_exist_is_detected(tmp_path):
-    (tmp_path / "x.py").write_text('def f():\n    raise ValueError(f"{1}; give --moses-language")')
-    assert OPTION.findall(messages(tmp_path / "x.py")) == ["--moses-language"]
+    (tmp_path / "x.py").write_text(
+        'def f():\n    raise ValueError(f"{1}; give --moses-language", Option("no_such"))'
+    )
+    found = OPTION.findall(messages(tmp_path / "x.py"))
+    assert sorted(found) == ["--moses-language", "--no-such"]
+
+
+def texts(source: str) -> list[str]:
+    """Return the literal texts of a module without docstrings and help texts."""
+    tree = ast.parse(source)
+    left_out = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            left_out.add(node.value)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in DECLARING:
+            left_out |= {*ast.walk(node)}
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [x.value for x in found if isinstance(x.value, str) and x not in left_out]
+
+
+def test_errors_that_a_recipe_meets_spell_no_option_themselves():
+    """They name it by ``Option``, and the front end spells it."""
+    others = OTHERS | {"--like", "--srcdict", "--tgtdict"}  # of prepare-own, fairseq-preprocess
+    files = [path for path in SOURCES if path.relative_to(ROOT).parts[1] in SHARED]
+    found = {(path.name, text) for path in files for text in texts(path.read_text())}
+    spelt = [(name, text) for name, text in found if {*OPTION.findall(text)} - others]
+    assert len(files) > 80 and spelt == [("guards.py", "--arch")]  # read in a command line
+    assert texts('def f():\n    """--x"""\n    raise E(f"--x {1}; no")') == ["--x ", "; no"]

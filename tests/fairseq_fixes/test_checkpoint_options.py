@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 from omegaconf import OmegaConf
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError, as_option
 from diverse_mha.fairseq_fixes.checkpoint_options import (
     LONGEST_TEXT,
     check_options,
@@ -85,6 +85,6 @@ def test_what_a_checkpoint_may_not_hold_is_refused_before_training(group, name, 
     with refused as loading:
         check_options("run/a.pt", OmegaConf.to_container(options, resolve=True))
     if why:
-        option = "--" + name.replace("_", "-")
-        assert str(training.value).startswith(f"{option} {value!r}: {why}; rename it to letters, ")
+        given = as_option(Option(name, value))
+        assert str(training.value).startswith(f"{given}: {why}; rename it to letters, ")
         assert f"its option {group}.{name} {value!r}: {why}; refused" in str(loading.value)

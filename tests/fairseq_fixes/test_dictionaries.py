@@ -129,7 +129,7 @@ def test_what_cannot_be_told_apart_is_said_once(case, old, tmp_path, caplog):
     ]
 
 
-@pytest.mark.parametrize("option", [None, "--restore-file", "--finetune-from-model"])
+@pytest.mark.parametrize("option", [None, "restore_file", "finetune_from_model"])
 def test_a_training_gives_rows_to_other_words_only_if_the_user_says_so(option, caplog):
     trainer = SimpleNamespace(task=task("ba"), cfg=SimpleNamespace(task=SimpleNamespace()))
     record = describe(task("ab", data="own"))

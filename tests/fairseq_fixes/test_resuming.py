@@ -108,7 +108,7 @@ def test_other_batches_are_refused_within_an_epoch():
     ("checkpoint", "message"),
     [
         (None, "no split 'train'$"),
-        ({"model": {"pruned_heads": "encoder.0.self:1"}}, "give --pruned-heads 'encoder.0.self:1'"),
+        ({"model": {"pruned_heads": "encoder 1.1"}}, "give --pruned-heads 'encoder 1.1'"),
         ({"model": {}}, "checkpoint_last.pt: has other pruned heads .*; leave out --pruned-heads"),
     ],
     ids=["from-scratch", "other-heads", "no-heads"],

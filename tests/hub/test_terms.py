@@ -312,17 +312,17 @@ def test_a_batch_without_attention_is_refused():
 
 WRONG = [
     ({"hsic": 1.0}, "HeadTerms: no option hsic; did you mean hsic_"),
-    ({"hsic_weight": -1}, "hsic_weight -1: must be 0 or a positive number"),
-    ({"hsic_weight": "much"}, "hsic_weight 'much': give a number"),
-    ({"hsic_on": "encoder"}, "hsic_on encoder has no effect with hsic_weight 0"),
-    ({"hsic_weight": 1, "hsic_on": "cross"}, "hsic_on cross: the model has no 'cross' attention"),
-    ({"hsic_weight": 1, "hsic_on": ["encoder"]}, r"hsic_on \['encoder'\]: give a name"),
-    ({"disagreement": "values"}, "disagreement values: unknown 'values'; choose from"),
-    ({"disagreement": True}, "disagreement True: give a name"),
-    ({"drophead": 1.0}, "drophead 1.0: must be at least 0 and below 1"),
-    ({"drophead": "0.1"}, "drophead '0.1': give a number"),
-    ({"drophead_mask": "batch"}, "drophead_mask batch has no effect with drophead 0"),
-    ({"diversity_start": 5}, "diversity_start 5 has no effect without a term"),
+    ({"hsic_weight": -1}, "hsic_weight=-1: must be 0 or a positive number"),
+    ({"hsic_weight": "much"}, "hsic_weight='much': give a number"),
+    ({"hsic_on": "encoder"}, "hsic_on='encoder' has no effect with hsic_weight=0"),
+    ({"hsic_weight": 1, "hsic_on": "cross"}, "hsic_on='cross': the model has no 'cross' attention"),
+    ({"hsic_weight": 1, "hsic_on": ["encoder"]}, r"hsic_on=\['encoder'\]: give a name"),
+    ({"disagreement": "values"}, "disagreement='values': unknown 'values'; choose from"),
+    ({"disagreement": True}, "disagreement=True: give a name"),
+    ({"drophead": 1.0}, "drophead=1.0: must be at least 0 and below 1"),
+    ({"drophead": "0.1"}, "drophead='0.1': give a number"),
+    ({"drophead_mask": "batch"}, "drophead_mask='batch' has no effect with drophead=0"),
+    ({"diversity_start": 5}, "diversity_start=5 has no effect without a term"),
 ]
 
 

@@ -23,7 +23,7 @@ def test_training_logs_every_term_in_training_and_validation(trained):
 
 
 def test_a_training_says_once_that_such_trainings_failed(trained):
-    assert (trained / "log").read_text().count("at --disagreement-weight 1 in a post-norm") == 1
+    assert (trained / "log").read_text().count("with weight 1 in a post-norm") == 1
 
 
 def test_fairseqs_generate_interactive_and_validate_load_a_checkpoint(trained, data):

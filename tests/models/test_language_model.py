@@ -117,7 +117,7 @@ REFUSED = {
         "decoder_layers": 1,
         "logits": "mlp",
     },
-    "--scale-heads True: NormFormer scaling is not supported": {"scale_heads": True},
+    "--scale-heads: NormFormer scaling is not supported": {"scale_heads": True},
     "--no-decoder-final-norm has no effect without": {"no_decoder_final_norm": True},
     "--decoder-attention-heads 0 does not divide": {"decoder_attention_heads": 0},
 }

@@ -182,7 +182,7 @@ def test_a_decoder_without_cross_attention_has_no_cross_heads():
 
 REFUSED = {
     "--quant-noise-pq 0.1": {"quant_noise_pq": 0.1},
-    "--merge-src-tgt-embed True: one table for two dict": {"merge_src_tgt_embed": True},
+    "--merge-src-tgt-embed: one table for two dict": {"merge_src_tgt_embed": True},
     "--encoder-attention-heads 3 does not divide --encoder-embed-dim 16; give a": {
         "encoder_attention_heads": 3
     },

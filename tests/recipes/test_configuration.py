@@ -137,7 +137,7 @@ def same(one, other) -> bool:
         (["dataset.max_tokens=4k"], "dataset.max_tokens=4k: Value '4k'"),
         (["common.cpu=maybe"], "common.cpu=maybe: Value 'maybe'"),
         (["generation.beam=0"], "generation.beam=0; give a whole number, 1 or more"),
-        (["model.encoder_attention_heads=3"], "encoder_attention_heads 3 does not divide"),
+        (["model.encoder_attention_heads=3"], "encoder_attention_heads=3 does not divide"),
         (["model.logits_on=encoder"], "no effect without"),
         (["criterion.disagreement=outputs"], "unknown 'outputs'"),
     ],

@@ -185,5 +185,5 @@ def test_a_warning_of_emulated_bfloat16_is_logged_once(
     for _ in range(3):
         Task().train_step({}, model, None, optimizer(), 7)
     logged = [record.getMessage() for record in caplog.records]
-    assert len(logged) == warnings and all("leave --bf16 out" in line for line in logged)
+    assert len(logged) == warnings and all("train in float32" in line for line in logged)
     exact_resume._warn_of_slow_bfloat16.cache_clear()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from diverse_mha.attention.registries import LOGITS, LogitMap
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import Method, Place, option
 from diverse_mha.common.ranges import ANY_COUNT, COUNT, NOT_NEGATIVE
 from diverse_mha.methods.coda.backend import network_function
@@ -268,9 +268,10 @@ def _build(kind: str, options: NoiseOptions, place: Place) -> Cascade | None:
 def _check(options: NoiseOptions, place: Place) -> None:
     if options.attention_samples and not options.attention_noise:
         raise UserError(
-            f"--attention-samples {options.attention_samples}: all samples are equal without "
-            "noise; give --attention-noise, or leave it out"
-        )
+            Option("attention_samples", options.attention_samples),
+            ": all samples are equal without noise; give ", Option("attention_noise"),
+            ", or leave it out",
+        )  # fmt: skip
 
 
 def _method(kind: str, text: str, options: type = NoiseOptions) -> Method:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import option, parse_names
 from diverse_mha.methods.disagreement.functions import (
     FORMS,
@@ -81,7 +81,7 @@ class Disagreement(Term):
 
     def __init__(self, given, weight, components):
         super().__init__(given, weight, components)
-        self.kinds = parse_names("--disagreement", given.disagreement, tuple(_KINDS))
+        self.kinds = parse_names("disagreement", given.disagreement, tuple(_KINDS))
         self.wanted = tuple(_KINDS[kind].state for kind in self.kinds)
         self.form = _parse_form(given.disagreement_form, self.kinds)
         if "centred" not in self.form:  # joined layers would have one mean instead of their own
@@ -109,9 +109,9 @@ class Disagreement(Term):
         if self.weight < 1 or not kinds or not few:
             return None
         return (
-            f"--disagreement {','.join(kinds)} at --disagreement-weight {self.weight:g} in a "
-            f"post-norm model with {', '.join(f'{heads[c]} {c} heads' for c in few)}: in our study "
-            "seven of nine such trainings (4 heads, weight 1.0) ended at 3 to 13 BLEU instead of "
+            f"disagreement {','.join(kinds)} with weight {self.weight:g} in a post-norm model "
+            f"with {', '.join(f'{heads[c]} {c} heads' for c in few)}: in our study seven of "
+            " nine such trainings (4 heads, weight 1.0) ended at 3 to 13 BLEU instead of "
             "40; with weight 0.1 they trained (docs/which-method.md)"
         )
 
@@ -124,13 +124,13 @@ class Disagreement(Term):
 
 def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
     """Return the forms; an empty tuple for the paper's form."""
-    option = "--disagreement-form"
+    option = "disagreement_form"
     legal = dict.fromkeys(form for kind in _KINDS.values() for form in kind.forms)
     form = parse_names(option, value, ("paper", *legal))
     if "paper" in form and len(form) > 1 or {"squared", "off-diagonal"} <= set(form):
         raise UserError(
-            f"{option} {value}: paper excludes all other forms, and squared excludes off-diagonal; "
-            "leave one out"
+            Option(option, value),
+            ": paper excludes all other forms, and squared excludes off-diagonal; leave one out",
         )
     form = tuple(name for name in form if name != "paper")
     for kind in kinds:
@@ -138,7 +138,7 @@ def _parse_form(value: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
             if name not in _KINDS[kind].forms:
                 legal = ", ".join(("paper", *_KINDS[kind].forms))
                 raise UserError(
-                    f"{option} {value}: --disagreement {kind} has no form {name!r}; "
-                    f"choose from {legal}"
-                )
+                    Option(option, value), ": ", Option("disagreement", kind),
+                    f" has no form {name!r}; choose from {legal}",
+                )  # fmt: skip
     return form

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverse_mha.attention.registries import AGGREGATION
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.options import Method, Place, check_option, flag, option
+from diverse_mha.common.errors import Option, UserError
+from diverse_mha.common.options import Method, Place, check_option, option
 from diverse_mha.common.ranges import COUNT, RATE
 from diverse_mha.methods.routing.algorithms import SOFTMAX_OVER, em_routing, simple_routing
 from diverse_mha.methods.routing.backend import fused_routing
@@ -191,9 +191,10 @@ def _check(options: RoutingOptions, place: Place) -> None:
     capsules, width = options.routing_capsules, place.embed_dim
     if capsules is not None and not divides(capsules, width):
         raise UserError(
-            f"--routing-capsules {capsules} does not divide {flag(place.side)}-embed-dim {width}; "
-            f"give a divisor, or leave it out for {width}"
-        )
+            Option("routing_capsules", capsules), " does not divide ",
+            Option(f"{place.side}_embed_dim", width),
+            f"; give a divisor, or leave it out for {width}",
+        )  # fmt: skip
 
 
 def _build(kind: str, options: RoutingOptions, place: Place) -> RoutingAggregation:
