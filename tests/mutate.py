@@ -6,7 +6,7 @@ repository's folder:
     python -m tests.mutate --files 'diverse_mha/recipes/*.py' --count 20 --out mutants.jsonl
 
 Each mutant has one operator, comparison, number, flag or order of two arguments changed. First the
-tests of the file run, then those of its folder, then ``--wider``. mutmut and cosmic-ray are not
+tests of the file run, then the unit and all tests of its folder, then ``--wider``. mutmut and cosmic-ray are not
 used, because they run the same tests for every mutant, and the suite takes minutes. The same
 command goes on where it was stopped.
 """
@@ -15,6 +15,7 @@ import argparse
 import ast
 import collections
 import copy
+import functools
 import glob
 import json
 import os
@@ -119,18 +120,21 @@ def mutants_of(file: str, source: str) -> list[Mutant]:
 
 
 def tests_of(file: str, wider: list[str]) -> list[list[str]]:
-    """Return lists of paths to give to pytest, the closest tests first."""
+    """Return arguments of pytest, those of the closest and quickest tests first."""
     path = Path(file)
     folder = Path("tests", *path.parts[1:-1])
-    own = folder / f"test_{path.name}"
-    steps = [[str(x)] for x in (own, folder) if (ROOT / x).exists()]
-    return [*steps, wider] if wider else steps
+    own, units = folder / f"test_{path.name}", "not integration and not system and not gpu"
+    every = "not system and not gpu"
+    steps = [["-m", every, str(own)]] if (ROOT / own).exists() else []
+    if (ROOT / folder).exists():
+        steps += [["-m", units, str(folder)], ["-m", every, str(folder)]]
+    return [*steps, ["-m", every, *wider]] if wider else steps
 
 
 def failure(tree: Path, tests: list[str], seconds: float) -> str:
     """Run tests with the code in ``tree``; return why they fail, or an empty text."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not system and not gpu"]
+    options = ["-x", "-q", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     try:
         done = subprocess.run(
@@ -149,11 +153,23 @@ def notice(tree: Path, mutant: Mutant, steps: list[list[str]], seconds: float) -
     """Return the test that notices a mutant, or an empty text."""
     path = tree / mutant.file
     original = path.read_bytes()
-    path.write_bytes(original[: mutant.start] + mutant.after.encode() + original[mutant.end :])
-    try:
-        return next(filter(None, (failure(tree, tests, seconds) for tests in steps)), "")
-    finally:
-        path.write_bytes(original)
+    for tests in steps:
+        path.write_bytes(original[: mutant.start] + mutant.after.encode() + original[mutant.end :])
+        try:
+            found = failure(tree, tests, seconds)
+        finally:
+            path.write_bytes(original)
+        if found:
+            check(tree, tuple(tests), seconds)
+            return found
+    return ""
+
+
+@functools.cache
+def check(tree: Path, tests: tuple[str, ...], seconds: float) -> None:
+    """End the program if tests fail without a change."""
+    if why := failure(tree, [*tests], seconds):
+        sys.exit(f"fails without a change: {why}")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -176,14 +192,9 @@ def main(argv: list[str] | None = None) -> int:
         tree = Path(folder) / "clone"
         ignored = shutil.ignore_patterns(".venv", ".git", "data", "runs", "build", "__pycache__")
         shutil.copytree(ROOT, tree, ignore=ignored)
-        sound: set[tuple[str, ...]] = set()  # tests that pass without a change
         for number, mutant in enumerate(drawn, start=1):
             if mutant.key not in results:
                 steps = tests_of(mutant.file, [x for x in args.wider.split(",") if x])
-                for tests in map(tuple, steps):
-                    if tests not in sound and (why := failure(tree, [*tests], args.seconds)):
-                        parser.error(f"fails without a change: {why}")
-                    sound.add(tests)
                 results[mutant.key] = notice(tree, mutant, steps, args.seconds)
                 with args.out.open("a") as out:
                     row = {"mutant": mutant.key, "noticed": results[mutant.key]}
