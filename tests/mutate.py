@@ -6,9 +6,9 @@ repository's folder:
     python -m tests.mutate --files 'diverse_mha/recipes/*.py' --count 20 --out mutants.jsonl
 
 Each mutant has one operator, comparison, number, flag or order of two arguments changed. First the
-tests of the file run, then the unit and all tests of its folder, then ``--wider``. mutmut and cosmic-ray are not
-used, because they run the same tests for every mutant, and the suite takes minutes. The same
-command goes on where it was stopped.
+tests of the file run, then the unit and all tests of its folder, then ``--wider``. mutmut and
+cosmic-ray are not used, because they run the same tests for every mutant, and the suite takes
+minutes. The same command goes on where it was stopped.
 """
 
 import argparse
