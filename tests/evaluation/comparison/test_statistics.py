@@ -8,10 +8,12 @@ import pytest
 from scipy import stats
 
 from diverse_mha.evaluation.comparison.statistics import (
+    average,
     by_rows_and_seeds,
     by_t,
     difference,
     holm,
+    rate,
     resampled_scores,
     welch,
 )
@@ -97,14 +99,23 @@ def test_equal_differences_of_rounded_scores_have_an_interval():
 
 def test_with_one_seed_the_standard_error_is_that_over_sentences():
     rng = np.random.default_rng(1)
-    scores = rng.normal(size=(2, 400, 1))
-    resampled = resampled_scores(scores / 400, MEAN, resamples=4000, seed=1)
-    values = scores.mean(axis=1)[:, 0]
+    scores = rng.normal(size=(2, 400))
+    sums = np.stack([scores, np.ones((2, 400))], axis=-1)
+    resampled = resampled_scores(sums, average, resamples=4000, seed=1)
+    values = scores.mean(axis=1)
     found = difference(values[:1], values[1:], (resampled[:, :1], resampled[:, 1:]))
-    per_sentence = scores[1, :, 0] - scores[0, :, 0]
+    per_sentence = scores[1] - scores[0]
     # Tolerance: four times the relative standard error of a standard deviation over 4,000 draws.
     assert found.standard_error == pytest.approx(per_sentence.std() / 20, rel=0.045)
     assert not found.over_seeds and found.degrees is None
+
+
+def test_a_rate_of_two_sentences_has_the_interval_of_a_ratio():
+    found = rate(np.array([1.0, 3.0]), np.array([2, 2]))  # residuals -1 and 1 of 4 tokens
+    assert (found.value, found.degrees, found.over_seeds) == (1.0, 1, False)
+    assert found.standard_error == pytest.approx(math.sqrt(2 * (1 + 1)) / 4)
+    assert found.interval == pytest.approx(np.add(1, np.array([-0.5, 0.5]) * stats.t.ppf(0.975, 1)))
+    assert rate(np.array([1.0]), np.array([2])).interval is None
 
 
 @pytest.mark.parametrize(
