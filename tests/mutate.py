@@ -8,7 +8,8 @@ repository's folder:
 Each mutant has one operator, comparison, number, flag or order of two arguments changed. First the
 tests of the file run, then the unit and all tests of its folder, then ``--wider``. mutmut and
 cosmic-ray are not used, because they run the same tests for every mutant, and the suite takes
-minutes. The same command goes on where it was stopped.
+minutes. The same command goes on where it was stopped; without ``--closest`` it runs the other
+tests for those that survived.
 """
 
 import argparse
@@ -180,6 +181,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--wider", default="", help="tests to run last, separated by commas")
     parser.add_argument("--seconds", type=float, default=600, help="limit of one run of tests")
+    parser.add_argument("--closest", action="store_true", help="only the closest tests")
     parser.add_argument("--out", required=True, type=Path, help="file of results, one a line")
     args = parser.parse_args(argv)
     found = (glob.glob(p, root_dir=ROOT, recursive=True) for p in args.files.split(","))
@@ -187,21 +189,23 @@ def main(argv: list[str] | None = None) -> int:
     every = [m for name in names for m in mutants_of(name, (ROOT / name).read_text())]
     drawn = random.Random(args.seed).sample(every, min(args.count, len(every)))
     lines = args.out.read_text().splitlines() if args.out.exists() else []
-    results = {row["mutant"]: row["noticed"] for row in map(json.loads, lines)}
+    rows = {row["mutant"]: row for row in map(json.loads, lines)}
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "clone"
         ignored = shutil.ignore_patterns(".venv", ".git", "data", "runs", "build", "__pycache__")
         shutil.copytree(ROOT, tree, ignore=ignored)
         for number, mutant in enumerate(drawn, start=1):
-            if mutant.key not in results:
-                steps = tests_of(mutant.file, [x for x in args.wider.split(",") if x])
-                results[mutant.key] = notice(tree, mutant, steps, args.seconds)
+            steps = tests_of(mutant.file, [x for x in args.wider.split(",") if x])
+            row = rows.get(mutant.key, {"mutant": mutant.key, "noticed": "", "steps": 0})
+            left = steps[row["steps"] : 1 if args.closest else None]
+            if left and not row["noticed"]:
+                noticed = notice(tree, mutant, left, args.seconds)
+                row = row | {"noticed": noticed, "steps": row["steps"] + len(left)}
                 with args.out.open("a") as out:
-                    row = {"mutant": mutant.key, "noticed": results[mutant.key]}
                     out.write(json.dumps(row) + "\n")
-            outcome = results[mutant.key] or "SURVIVED"
-            print(f"{number}/{len(drawn)} {mutant.key}: {outcome}", flush=True)
-    counts = collections.Counter((m.file, bool(results[m.key])) for m in drawn)
+            rows[mutant.key] = row
+            print(f"{number}/{len(drawn)} {mutant.key}: {row['noticed'] or 'SURVIVED'}", flush=True)
+    counts = collections.Counter((m.file, bool(rows[m.key]["noticed"])) for m in drawn)
     for name in sorted({m.file for m in drawn}):
         print(f"{name}: {counts[name, True]} noticed, {counts[name, False]} survived")
     print(f"{len(every):,} changes are possible in {len(names)} files")
