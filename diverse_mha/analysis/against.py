@@ -1,14 +1,16 @@
 """Cross-model similarity (``--against``): SVCCA and CKA between the heads of two models."""
 
+from collections.abc import Sequence
+
 import torch
 
-from diverse_mha.analysis.protocol import Adapter
 from diverse_mha.analysis.results import Similarity
 from diverse_mha.analysis.similarity import mean, real_rows
 from diverse_mha.analysis.sites import components_of
 from diverse_mha.attention import HeadStates
 from diverse_mha.attention.sites import Site
 from diverse_mha.common.errors import UserError
+from diverse_mha.evaluation.protocol import AnyAdapter
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
     FEWEST,
@@ -19,7 +21,7 @@ from diverse_mha.measures.similarity import (
 )
 
 
-def check_same_data(model: Adapter, other: Adapter, sites: list[Site]) -> None:
+def check_same_data(model: AnyAdapter, other: AnyAdapter, sites: Sequence[Site]) -> None:
     """Raise an error if ``other`` reads other data, or lacks a component of ``sites``."""
     lacking = {*components_of(sites)} - {*components_of(other.sites)}
     if lacking or not model.reads_like(other):
@@ -40,7 +42,7 @@ class AgainstMeter:
         threshold: share of the variance that SVCCA keeps.
     """
 
-    def __init__(self, sites: list[Site], threshold: float = THRESHOLD):
+    def __init__(self, sites: Sequence[Site], threshold: float = THRESHOLD):
         self._components, self._threshold = components_of(sites), threshold
         self._moments: dict[str, Moments] = {}
         self._shape: dict[str, tuple[int, int, int]] = {}  # width, heads, layers
@@ -54,7 +56,7 @@ class AgainstMeter:
             rows = torch.cat((outputs, real_rows(other[component][-1]).to(outputs)), dim=1)
             if component not in self._moments:
                 self._moments[component] = Moments(rows.size(1), rows.device)
-                heads = states[component][-1].outputs.size(1)
+                heads = states[component][-1].required("outputs").size(1)
                 self._shape[component] = (outputs.size(1), heads, len(states[component]))
             self._moments[component].update(rows)
 

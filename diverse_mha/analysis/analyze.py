@@ -4,17 +4,25 @@ import argparse
 import importlib.util
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from diverse_mha.analysis.against import AgainstMeter, check_same_data
 from diverse_mha.analysis.heads import HeadModel, is_heads_file, save_heads
-from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
+from diverse_mha.analysis.importance import measure_importance
 from diverse_mha.analysis.labels import short_names
-from diverse_mha.analysis.protocol import Adapter
 from diverse_mha.analysis.report import format_tables, write_figures, write_numbers
-from diverse_mha.analysis.results import Analysis, Content, Model, to_json
+from diverse_mha.analysis.results import (
+    ABLATION,
+    GRADIENT,
+    Analysis,
+    Content,
+    Model,
+    Sentence,
+    to_json,
+)
 from diverse_mha.analysis.similarity import HeadsMeter, summarise
 from diverse_mha.analysis.sites import DEFAULT_MEASURES, MEASURES, Selection
 from diverse_mha.analysis.view import take_sentence
@@ -36,6 +44,7 @@ from diverse_mha.evaluation.opener import (
     read_source,
 )
 from diverse_mha.evaluation.outputs import add_force, check_replaceable, json_with
+from diverse_mha.evaluation.protocol import Adapter, AnyAdapter, Batch, OwnSite
 from diverse_mha.measures.similarity import THRESHOLD
 
 #: Libraries that the figures and the report need.
@@ -108,21 +117,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Analyze every checkpoint, print the tables and write the output."""
     output = Path(args.output) if args.output else None
-    in_folder = output is not None and output.suffix != ".json"
-    selection = read_selection(args, in_folder)
+    folder = output if output is not None and output.suffix != ".json" else None
+    selection = read_selection(args, folder is not None)
     source = read_source(args, args.checkpoints)
     if output is not None:  # check before the analysis, which takes minutes
-        (check_no_checkpoints if in_folder else check_output_file)("--output", output)
+        (check_output_file if folder is None else check_no_checkpoints)("--output", output)
         check_replaceable(
-            "--output", output / "scores.json" if in_folder else output,
+            "--output", output if folder is None else folder / "scores.json",
             is_own=json_with("subset", "data", "models"),
-            beside=[output / name for name in WRITTEN] if in_folder else [],
+            beside=[] if folder is None else [folder / name for name in WRITTEN],
             inputs=[*args.checkpoints, args.against], force=args.force,
         )  # fmt: skip
     elif args.force and not args.save_heads:
         raise UserError("--force has no effect without --output; leave it out")
     check_heads_file(args)
-    if in_folder:
+    if folder is not None:
         check_libraries()
     import_plugin(args.user_dir)
     hide_log("")
@@ -138,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
         save_heads(Path(args.save_heads), models[0], lines)
         print(f"written: {args.save_heads}", file=sys.stderr)
     viewed = [
-        HeadModel(model).view(lines, selection.resolve(model.sites)) if in_folder else []
+        [] if folder is None else HeadModel(model).view(lines, selection.resolve(model.sites))
         for model in models
     ]
     analyses = [
@@ -160,16 +169,16 @@ def run(args: argparse.Namespace) -> int:
     if against:
         path = args.against
         content.against = {"name": names[-1], "checkpoint": path, "sha256": hashes[path]}
-    if in_folder:  # write before printing, which raises an error on a closed pipe
-        write_numbers(output, content)
+    if folder is not None:  # write before printing, which raises an error on a closed pipe
+        write_numbers(folder, content)
     elif output is not None:
         write_json(output, to_json(content))
     try:
         print(format_tables(content), flush=True)
     finally:  # even if the pipe was closed
-        if in_folder:
-            write_figures(output, content, analyses)
-            print(f"wrote {output / 'report.html'}", file=sys.stderr)
+        if folder is not None:
+            write_figures(folder, content, analyses)
+            print(f"wrote {folder / 'report.html'}", file=sys.stderr)
     return 0
 
 
@@ -257,7 +266,7 @@ def open_compared(
     *,
     against: str | None = None,
     cpu: bool = False,
-) -> tuple[list[Adapter], Adapter | None]:
+) -> tuple[Sequence[AnyAdapter], AnyAdapter | None]:
     """Load the models and check that they have the selected components, layers and split.
 
     Args:
@@ -282,7 +291,11 @@ def open_compared(
 
 
 def analyze(
-    model: Adapter, selection: Selection, *, name: str = "", against: Adapter | None = None
+    model: Adapter[Batch, OwnSite],
+    selection: Selection,
+    *,
+    name: str = "",
+    against: Adapter[Batch, OwnSite] | None = None,
 ) -> Analysis:
     """Measure the selected heads over a split, and their similarity to the model ``against``.
 
@@ -290,8 +303,9 @@ def analyze(
     """
     sites = selection.resolve(model.sites, model.path)
     meter = HeadsMeter(sites, selection.measures, selection.threshold)
-    comparison = AgainstMeter(sites, selection.threshold) if against else None
-    count, viewed, sentences = 0, None, []
+    comparison = AgainstMeter(sites, selection.threshold)
+    sentences: list[Sentence] = []
+    count, viewed = 0, None
     for batch in model.batches(selection.subset, selection.max_tokens, label=name):
         if viewed is None:
             viewed = model.first(selection.subset, selection.sentences)
@@ -301,7 +315,7 @@ def analyze(
         states = model.states(batch, tuple(wanted))
         try:
             meter.update(states)
-            if comparison is not None:
+            if against is not None:
                 comparison.update(states, against.states(batch, ("outputs",)))
         except ValueError as error:  # NaN or infinity
             raise UserError(f"{model.path}: {error}") from error
@@ -324,10 +338,10 @@ def analyze(
             for number, measures in layers.items():
                 result.components[component].layers[number] |= measures
         result.summary = summarise(result.components)
-    if comparison is not None:
+    if against is not None:
         last = {site.component: site.numbers for site in model.sites}
         result.against = {
-            component: replace(found, svcca_heads=last[component].spread(found.svcca_heads))
+            component: replace(found, svcca_heads=last[component].spread(found.svcca_heads, None))
             for component, found in comparison.result().items()
         }
     return Analysis(result, sorted(sentences, key=lambda sentence: sentence["number"]))

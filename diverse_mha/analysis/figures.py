@@ -2,16 +2,20 @@
 
 import io
 from collections.abc import Iterable
-from itertools import zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from PIL import Image  # Pillow is installed with matplotlib
 
 from diverse_mha.analysis.labels import COMPONENT_TITLES, file_name
-from diverse_mha.analysis.results import Component, Layer, Model
+from diverse_mha.analysis.results import Component, Layer, Model, PairMeasure
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
 
 # Six colours of the colour-blind safe palette of Okabe and Ito, then purple, brown and black.
 COLOURS = (
@@ -19,7 +23,7 @@ COLOURS = (
     "#000000",
 )  # fmt: skip
 MARKERS = "osD^vPX*<"
-STYLE = {
+STYLE: "dict[RcKeyType, Any]" = {
     "font.size": 9,
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "axes.titlesize": 9,
@@ -58,7 +62,8 @@ def render_plot(plot: Plot, formats: Iterable[str] = FORMATS) -> dict[str, bytes
     with matplotlib.rc_context(STYLE):
         # Lay out once for all formats; savefig would do it twice for each.
         plot.figure.set_dpi(DPI)
-        plot.figure.get_layout_engine().execute(plot.figure)
+        if (engine := plot.figure.get_layout_engine()) is not None:
+            engine.execute(plot.figure)
         plot.figure.set_layout_engine("none")
         for ending, file in pictures.items():
             plot.figure.savefig(file, format=ending, dpi=DPI, metadata=_UNDATED.get(ending))
@@ -79,7 +84,7 @@ DIGITS = 6  # cells show their values if there are at most this many heads
 Maps = dict[str, np.ndarray]  # layer -> values of pairs of heads (H, H)
 
 # Measure -> title, label of the colour scale, caption, colour map.
-MEASURES = {
+MEASURES: dict[PairMeasure, tuple[str, str, str, str]] = {
     "jsd": (
         "Jensen-Shannon divergence of heads",
         "JSD of attention, nats a sentence",
@@ -108,7 +113,7 @@ MEASURES = {
 }
 
 
-def heat_maps(result: Model, measure: str, end: float) -> Plot | None:
+def heat_maps(result: Model, measure: PairMeasure, end: float) -> Plot | None:
     """Draw a map of head pairs for each layer of a model; return None if there are no pairs.
 
     Args:
@@ -135,7 +140,7 @@ def heat_maps(result: Model, measure: str, end: float) -> Plot | None:
     return Plot(name, f"{title}: {result.name}", caption, figure)
 
 
-def comparison_maps(first: Model, second: Model, measure: str, end: float) -> list[Plot]:
+def comparison_maps(first: Model, second: Model, measure: PairMeasure, end: float) -> list[Plot]:
     """Draw the maps of two models in two rows, with the difference (second minus first) below.
 
     Returns:
@@ -145,8 +150,10 @@ def comparison_maps(first: Model, second: Model, measure: str, end: float) -> li
     names, plots = (first.name, second.name), []
     for component, entry in first.components.items():
         other = second.components.get(component)
-        first_maps, second_maps = _maps(entry, measure), _maps(other, measure) if other else {}
-        if not first_maps or [*first_maps] != [*second_maps] or entry.heads != other.heads:
+        if other is None or entry.heads != other.heads:
+            continue
+        first_maps, second_maps = _maps(entry, measure), _maps(other, measure)
+        if not first_maps or [*first_maps] != [*second_maps]:
             continue
         change = {number: second_maps[number] - first_maps[number] for number in first_maps}
         with matplotlib.rc_context(STYLE):
@@ -176,13 +183,13 @@ def comparison_maps(first: Model, second: Model, measure: str, end: float) -> li
     return plots
 
 
-def colour_limit(results: list[Model], measure: str) -> float:
+def colour_limit(results: list[Model], measure: PairMeasure) -> float:
     """Return the largest pair value over all models: the limit of their shared colour scale."""
     entries = [entry for result in results for entry in result.components.values()]
     return max((_largest(_maps(entry, measure)) for entry in entries), default=1e-9)
 
 
-def _maps(entry: Component, measure: str) -> Maps:
+def _maps(entry: Component, measure: PairMeasure) -> Maps:
     """Return layer -> map of a component, with NaN on the diagonal.
 
     The result is empty for a component with one head. Layers with too few positions are left out,
@@ -192,9 +199,9 @@ def _maps(entry: Component, measure: str) -> Maps:
         return {}
     diagonal = np.diag([np.nan] * entry.heads)
     maps = {
-        number: np.array(layer[measure].pairs, dtype=float) + diagonal
+        number: np.array(found.pairs, dtype=float) + diagonal
         for number, layer in entry.layers.items()
-        if layer.get(measure) is not None
+        if (found := layer.get(measure)) is not None
     }
     return {number: pairs for number, pairs in maps.items() if not np.isnan(pairs).all()}
 
@@ -218,12 +225,11 @@ def _draw(
 ) -> None:
     """Draw rows of maps with a shared colour bar; ``lead`` is a prefix of each title."""
     colour_map = matplotlib.colormaps[colours].with_extremes(bad="#ececec")
-    rows_of_axes = list(axes)
+    rows_of_axes, images = list(axes), []
     for line, maps in zip(rows_of_axes, rows, strict=True):
-        for axis, (number, pairs) in zip_longest(line, maps.items(), fillvalue=("", None)):
-            if pairs is None:
-                axis.axis("off")
-                continue
+        for axis in line[len(maps) :]:
+            axis.axis("off")
+        for axis, (number, pairs) in zip(line, maps.items(), strict=False):
             image = axis.imshow(pairs, cmap=colour_map, vmin=limits[0], vmax=limits[1])
             heads = range(0, len(pairs), -(-len(pairs) // 9))
             axis.set_xticks(heads, [head + 1 for head in heads])
@@ -232,17 +238,18 @@ def _draw(
             axis.xaxis.set_visible(line is rows_of_axes[-1])  # head numbers below the last row only
             axis.yaxis.set_visible(axis is line[0])
             axis.spines[:].set_visible(False)
-            average = _two_digits(np.nanmean(pairs))
+            average = _two_digits(float(np.nanmean(pairs)))
             axis.set_title(f"{lead}layer {number}, mean {average}", fontsize=8)
             if len(pairs) <= DIGITS:
                 _write_values(axis, pairs, limits)
-    bar = image.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=30)
+            images.append(image)
+    bar = images[-1].figure.colorbar(images[-1], ax=axes, fraction=0.03, pad=0.02, aspect=30)
     bar.set_label(scale, fontsize=8 if len(rows) > 1 else 6)  # a single row is low
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)
 
 
-def _write_values(axis, pairs: np.ndarray, limits: tuple[float, float]) -> None:
+def _write_values(axis: Axes, pairs: np.ndarray, limits: tuple[float, float]) -> None:
     for (i, j), value in np.ndenumerate(pairs):
         if not np.isnan(value):
             dark = abs(value) > 0.6 * limits[1]
@@ -270,7 +277,7 @@ def curves_of_models(results: list[Model]) -> Plot | None:
 
     Return None if there are no coefficients.
     """
-    panels: dict[str, dict] = {}
+    panels: dict[str, dict[str, np.ndarray]] = {}
     for result in results:
         for component, entry in result.components.items():
             curve = curve_of(list(entry.layers.values())[-1])
@@ -300,7 +307,7 @@ def curves_of_models(results: list[Model]) -> Plot | None:
         axes[0].set_ylabel("canonical correlation")
         # The legend is outside the panels, where it hides no curve.
         named = [name for name in looks if any(name in lines for lines in panels.values())]
-        handles = [matplotlib.lines.Line2D([], [], **looks[name]) for name in named]
+        handles = [Line2D([], [], **looks[name]) for name in named]
         figure.legend(handles, named, frameon=False, fontsize=8, loc="outside right upper")
     return Plot("svcca-curves-models", "Canonical correlations by model", CAPTION, figure)
 

@@ -49,7 +49,7 @@ def comparison_tables(results: list[Model]) -> list[Table]:
     summaries, tables = [summary_rows(result) for result in results], []
     over = _different_means(results)
     for question in QUESTIONS:
-        headings = [column.heading for column in columns_of(results[0], question.measures)]
+        headings = _headings(results[0], question)
         if not headings:
             continue
         groups = []
@@ -62,8 +62,8 @@ def comparison_tables(results: list[Model]) -> list[Table]:
             lines += [["", "difference", *map(_change, *rows)]] if len(rows) == 2 else []
             lines[0][0] = OVER[key]
             groups.append(lines)
-        columns, findings = ["over", "model", *headings], tuple(_findings(results, question))
-        tables.append(Table(question.title, 2, columns, groups, findings))
+        findings = tuple(_findings(results, question, _main(question, headings)))
+        tables.append(Table(question.title, 2, ["over", "model", *headings], groups, findings))
     return tables
 
 
@@ -86,21 +86,24 @@ def _change(first: float | None, second: float | None) -> str:
     return "-" if first is None or second is None else f"{second - first:+.3f}"
 
 
-def _main(result: Model, question: Question) -> str | None:
-    """Return the heading of the column that a question's sentence quotes; None without columns."""
-    there = [column.heading for column in columns_of(result, question.measures)]
-    return question.main if question.main in there else next(iter(there), None)
+def _headings(result: Model, question: Question) -> list[str]:
+    """Return the headings of a question's columns; none if no measure answers it."""
+    return [column.heading for column in columns_of(result, question.measures)]
 
 
-def _findings(results: list[Model], question: Question) -> list[str]:
+def _main(question: Question, headings: list[str]) -> str:
+    """Return the heading of the column that a question's sentence quotes."""
+    return question.main if question.main in headings else headings[0]
+
+
+def _findings(results: list[Model], question: Question, main: str) -> list[str]:
     """Return, for each further model, a sentence that compares it with the first model.
 
-    The sentence compares means over modules. Models with other components than the first model are
-    skipped. For disagreement, models with another number of heads are skipped too, because exp(D)
-    of unrelated heads grows with the number of heads.
+    The sentence compares means over modules, in the column ``main``. Models with other components
+    than the first model are skipped. For disagreement, models with another number of heads are
+    skipped too, because exp(D) of unrelated heads grows with the number of heads.
     """
     first, sentences = results[0], []
-    main = _main(first, question)
     for result in results[1:]:
         if {*compared(result)} != {*compared(first)} or (
             question.measures == ("disagreement",) and _heads(result) != _heads(first)
@@ -124,18 +127,26 @@ def _findings(results: list[Model], question: Question) -> list[str]:
 def _reversed(first: Model, result: Model) -> str:
     """Return a sentence if CKA and its unbiased estimate rank two models differently."""
     rows = [summary_rows(model)["mean"] for model in (first, result)]
-    pairs = [[row[heading] for row in rows] for heading in ("CKA", "CKA unb.")]
-    values = [[round(x, 3) for x in pair] for pair in pairs if None not in pair]
-    if len(values) < 2 or (values[0][1] - values[0][0]) * (values[1][1] - values[1][0]) >= 0:
+    biased, unbiased = (
+        [round(value, 3) for row in rows if (value := row[heading]) is not None]
+        for heading in ("CKA", "CKA unb.")
+    )
+    if len(biased) < 2 or len(unbiased) < 2:
         return ""
-    before, after = values[1]
+    if (biased[1] - biased[0]) * (unbiased[1] - unbiased[0]) >= 0:
+        return ""
+    before, after = unbiased
     return f" Without bias, the order is reversed: CKA unb. {after:.3f} against {before:.3f}."
 
 
 def headline(results: list[Model]) -> str:
     """Return the main findings as text; empty if only gradients were measured."""
     if not columns_of(results[0]):  # only importance was measured
-        by_model = [(result.name, importance_table(result).findings) for result in results]
+        by_model = [
+            (result.name, importance_table(result, found).findings)
+            for result in results
+            if (found := result.importance) is not None
+        ]
         return " ".join(f"{name}: {findings[0]}" for name, findings in by_model if findings)
     if len(results) > 1:
         findings_by_table = [
@@ -147,7 +158,8 @@ def headline(results: list[Model]) -> str:
             else "None of the measures can compare these models."
         )
     (result,) = results
-    main = next(filter(None, (_main(result, question) for question in QUESTIONS)))
+    answered = ((question, _headings(result, question)) for question in QUESTIONS)
+    main = next(_main(question, headings) for question, headings in answered if headings)
     values = sorted((value, *module) for module, value in _modules_of(result, main).items())
     if not values:
         return f"{main} compares pairs of heads, but {result.name} has one head in each module."
@@ -164,8 +176,8 @@ def _heads(result: Model) -> dict[str, tuple]:
 def _modules_of(result: Model, heading: str) -> dict[tuple[str, str], float]:
     """Return (component, layer) -> value in the column ``heading``."""
     return {
-        (component, layer): row[heading]
+        (component, layer): value
         for component in result.components
         for layer, row in layers_of(result, component).items()
-        if row[heading] is not None
+        if (value := row[heading]) is not None
     }

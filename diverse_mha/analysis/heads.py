@@ -13,13 +13,13 @@ import io
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from diverse_mha.analysis.protocol import Adapter
+from diverse_mha.analysis.results import Sentence
 from diverse_mha.analysis.similarity import real_rows
 from diverse_mha.analysis.view import take_sentence
 from diverse_mha.attention import STATE_NAMES, HeadStates, check_state_names
@@ -27,6 +27,10 @@ from diverse_mha.attention.sites import Site
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
 from diverse_mha.evaluation.opener import Source, is_folder, open_heads
+from diverse_mha.evaluation.protocol import AnyAdapter
+
+if TYPE_CHECKING:  # of fairseq, which models of transformers do not need
+    from diverse_mha.evaluation.models import Loaded
 
 Sentences = Sequence[str]
 
@@ -87,18 +91,26 @@ class HeadModel:
         adapter: the model and its data.
     """
 
-    def __init__(self, adapter: Adapter):
+    def __init__(self, adapter: AnyAdapter):
         self.adapter = adapter
 
     @property
-    def loaded(self) -> Any:
-        """A checkpoint's model, task and data, as ``evaluation.models.Loaded``."""
+    def loaded(self) -> "Loaded":
+        """A checkpoint's model, task and data, as ``evaluation.models.Loaded``.
+
+        Raises:
+            AttributeError: the model is of transformers.
+        """
+        from diverse_mha.evaluation.adapter import FairseqAdapter
+
+        if not isinstance(self.adapter, FairseqAdapter):
+            raise AttributeError("loaded: a model of transformers has no task and data")
         return self.adapter.loaded
 
     @torch.no_grad()
     def run(
         self,
-        sentences: Sentences | Sequence[tuple[str, str]],
+        sentences: Sentences | Sequence[tuple[str, ...]],
         target: Sentences | None = None,
         *,
         states: tuple[str, ...] = STATE_NAMES,
@@ -132,13 +144,10 @@ class HeadModel:
                 queries = read["source" if component == "encoder" else "target"]
                 keys = read["target" if component == "decoder" else "source"]
                 heads[component] = _collect(layers, _padding(queries), _padding(keys))
-        symbols = [
-            None if rows is None else self.adapter.symbols(side, rows)
-            for side, rows in enumerate((source, predicted))
-        ]
-        return Run(heads, *symbols)
+        targets = None if predicted is None else self.adapter.symbols(1, predicted)
+        return Run(heads, self.adapter.symbols(0, source), targets)
 
-    def view(self, lines: Sentences, sites: list[Site]) -> list[dict]:
+    def view(self, lines: Sentences, sites: Sequence[Site]) -> list[Sentence]:
         """Return the report's data on each line, see ``view.take_sentence``.
 
         Args:
@@ -147,7 +156,7 @@ class HeadModel:
                 translation model translates lines without a tab.
             sites: the modules to show.
         """
-        shown = []
+        shown: list[Sentence] = []
         for number, line in enumerate(lines):
             first, tab, second = line.partition("\t")
             pair = self.adapter.rows > 1
@@ -155,7 +164,7 @@ class HeadModel:
             batch = self.adapter.encode([(first, second) if pair else first], target, beam=5).batch
             states = self.adapter.states(batch, ("weights",))
             taken = take_sentence(self.adapter, batch, 0, states, sites)
-            shown.append(taken | {"number": number})
+            shown.append({"number": number, "components": taken["components"]})
         return shown
 
 
@@ -205,7 +214,7 @@ def is_heads_file(path: Path) -> bool:
         return False
 
 
-def save_heads(file: Path, model: Adapter, lines: list[str]) -> None:
+def save_heads(file: Path, model: AnyAdapter, lines: list[str]) -> None:
     """Write the head states of sentences; a tab separates a source from its target."""
     pairs = [line.split("\t", 1) for line in lines]
     if len({len(pair) for pair in pairs}) > 1:
@@ -217,7 +226,8 @@ def save_heads(file: Path, model: Adapter, lines: list[str]) -> None:
         targets = [pair[1] for pair in pairs] if both else None
         run = HeadModel(model).run([pair[0] for pair in pairs], targets)
     content = io.BytesIO()
-    np.savez_compressed(content, **run.arrays())
+    arrays = run.arrays()  # none is called allow_pickle, which would be an option
+    np.savez_compressed(content, **arrays)  # pyright: ignore[reportArgumentType]
     write_files({file: content.getvalue()})
 
 
@@ -228,12 +238,13 @@ def mean_outputs(path: str | Path, data: str | Path, subset: str = "valid") -> T
     Li et al. 2021, section 4.1.2.3. For a language model, the decoder's heads are used.
     """
     (model,) = open_heads([path], data)
-    total, count = 0.0, 0
+    components = [site.component for site in model.sites]
+    component = "encoder" if "encoder" in components else "decoder"
+    heads = len(model.sites[components.index(component)].numbers.kept)
+    sums, count = [], 0
     for batch in model.batches(subset, 4000):
-        recorded = model.states(batch, ("outputs",))
-        layers = recorded.get("encoder") or recorded["decoder"]
-        for states in layers:
+        for states in model.states(batch, ("outputs",))[component]:
             rows = real_rows(states).double().cpu()  # (N, H D)
-            total, count = total + rows.sum(dim=0), count + len(rows)
-    heads = layers[0].outputs.size(1)
-    return (total / count).unflatten(0, (heads, -1))
+            sums.append(rows.sum(dim=0))
+            count += len(rows)
+    return (sum(sums[1:], sums[0]) / count).unflatten(0, (heads, -1))

@@ -1,24 +1,28 @@
 """Head importance: rise of the loss under ablation, and gradient of a gate on the head."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic
 
 import torch
 from torch import Tensor
 
-from diverse_mha.analysis.protocol import Adapter, Change
-from diverse_mha.analysis.results import Ablation, Gradient, Importance, Layer
+from diverse_mha.analysis.results import (
+    ABLATION,
+    GRADIENT,
+    Ablation,
+    Gradient,
+    Importance,
+    Layer,
+)
 from diverse_mha.analysis.similarity import mean
 from diverse_mha.analysis.sites import Selection
-from diverse_mha.attention.sites import Site
 from diverse_mha.common.progress import with_progress
 from diverse_mha.evaluation.comparison.statistics import holm, rate
+from diverse_mha.evaluation.protocol import Adapter, AnyAdapter, Batch, Change, OwnSite
 
-ABLATION, GRADIENT = "importance", "importance-gradient"
 
-
-class ImportanceMeter:
+class ImportanceMeter(Generic[Batch, OwnSite]):
     """Importance of every head of some attention modules, over the batches of a split.
 
     ``ABLATION`` is the rise of the token loss when the head's output is replaced before the
@@ -37,8 +41,8 @@ class ImportanceMeter:
 
     def __init__(
         self,
-        model: Adapter,
-        sites: list[Site],
+        model: Adapter[Batch, OwnSite],
+        sites: Sequence[OwnSite],
         measures: tuple[str, ...],
         means: dict[tuple[str, int], Tensor] | None = None,
     ):
@@ -50,7 +54,7 @@ class ImportanceMeter:
         self._rises: list[Tensor] = []  # (B, all heads) rise of the loss by ablation
         self._slopes: list[Tensor] = []  # (B, all heads) gradient of the loss
 
-    def update(self, batch: Any) -> Iterator[Site]:
+    def update(self, batch: Batch) -> Iterator[OwnSite]:
         """Generator: measure a batch, and yield each module when done, for the progress bar."""
         if GRADIENT in self.measures:
             self._slopes.append(self._gradients(batch))
@@ -68,7 +72,7 @@ class ImportanceMeter:
         if columns:
             self._rises.append(torch.stack(columns, dim=1).cpu())
 
-    def _without(self, site: Site, head: int) -> Change:
+    def _without(self, site: OwnSite, head: int) -> Change:
         fill = 0.0 if self.means is None else self.means[site.component, site.number][head]
 
         def change(outputs: Tensor) -> Tensor:  # (B, T, H, D)
@@ -78,11 +82,11 @@ class ImportanceMeter:
 
         return change
 
-    def _gradients(self, batch: Any) -> Tensor:
+    def _gradients(self, batch: Batch) -> Tensor:
         """Return the gradient of each sentence's loss w.r.t. each gate: (B, all heads), nats."""
-        gates: dict[Site, Tensor] = {}
+        gates: dict[OwnSite, Tensor] = {}
 
-        def gated(site: Site) -> Change:
+        def gated(site: OwnSite) -> Change:
             def change(outputs: Tensor) -> Tensor:  # (B, T, H, D)
                 shape = outputs.size(0), outputs.size(2)
                 gates[site] = outputs.new_ones(shape).requires_grad_()
@@ -99,45 +103,46 @@ class ImportanceMeter:
     def result(self) -> tuple[Importance, dict[str, dict[str, Layer]]]:
         """Return the totals, and component -> layer -> measures."""
         counts = torch.cat(self._counts).numpy()
-        total, heads, tests, corrected = float(counts.sum()), {}, [], []
+        total = float(counts.sum())
+        tests, slopes = [], []
         if ABLATION in self.measures:
-            rises = torch.cat(self._rises).numpy() / math.log(2)
-            tests = [rate(column, counts) for column in rises.T]
-            heads[ABLATION] = [test.value for test in tests]
-            corrected = holm([test.p for test in tests])
+            columns = torch.cat(self._rises).numpy() / math.log(2)
+            tests = [rate(column, counts) for column in columns.T]
         if GRADIENT in self.measures:
-            slopes = torch.cat(self._slopes).abs().sum(dim=0).numpy() / math.log(2) / total
-            heads[GRADIENT] = slopes.tolist()
+            sums = torch.cat(self._slopes).abs().sum(dim=0).numpy()
+            slopes = (sums / math.log(2) / total).tolist()
+        rises, corrected = [test.value for test in tests], holm([test.p for test in tests])
         modules: dict[str, dict[str, Layer]] = {}
         start = 0
         for site, count in zip(self.sites, self.num_heads, strict=True):
             own = slice(start, start + count)
-            layer = modules.setdefault(site.component, {})[str(site.number)] = {}
-            if ABLATION in heads:
-                rises, parts = heads[ABLATION][own], tests[own]
-                intervals, p = [test.interval for test in parts], [test.p for test in parts]
-                ablation = Ablation(rises, intervals, p, corrected[own], mean(rises))
+            layer = modules.setdefault(site.component, {})[str(site.number)] = Layer()
+            if ABLATION in self.measures:
+                intervals, p = [test.interval for test in tests[own]], [x.p for x in tests[own]]
+                ablation = Ablation(rises[own], intervals, p, corrected[own], mean(rises[own]))
                 layer[ABLATION] = site.numbers.number(ablation)
-            if GRADIENT in heads:
-                gradient = Gradient(heads[GRADIENT][own], mean(heads[GRADIENT][own]))
+            if GRADIENT in self.measures:
+                gradient = Gradient(slopes[own], mean(slopes[own]))
                 layer[GRADIENT] = site.numbers.number(gradient)
             start += count
         loss = float(torch.cat(self._losses).sum()) / math.log(2) / total
         of = "zero" if self.means is None else "mean"
-        correlation = _rank_correlation(heads)
+        correlation = _rank_correlation(rises, slopes)
         return Importance(loss, int(total), correlation, of, self.model.unit), modules
 
 
-def _rank_correlation(heads: dict[str, list[float]]) -> float | None:
+def _rank_correlation(rises: list[float], slopes: list[float]) -> float | None:
+    """Return Spearman's correlation; None if one side was not measured, or does not vary."""
     from scipy.stats import spearmanr
 
-    if len(heads) < 2 or any(len(set(values)) < 2 for values in heads.values()):
+    if len(set(rises)) < 2 or len(set(slopes)) < 2:
         return None
-    return float(spearmanr(*heads.values()).statistic)
+    found: Any = spearmanr(rises, slopes)  # scipy has no types
+    return float(found.statistic)
 
 
 def measure_importance(
-    model: Adapter,
+    model: AnyAdapter,
     selection: Selection,
     label: str = "",
     means: dict[tuple[str, int], Tensor] | None = None,
@@ -157,7 +162,7 @@ def measure_importance(
     batches = model.batches(selection.subset, selection.max_tokens)
     measures = tuple(name for name in selection.measures if name in (ABLATION, GRADIENT))
     meter = ImportanceMeter(model, sites, measures, means)
-    steps = (site for batch in batches for site in meter.update(batch))
+    steps: Iterable[object] = (site for batch in batches for site in meter.update(batch))
     if label:
         title = f"{label} {selection.subset}, importance"
         steps = with_progress(steps, title, "modules", total=len(batches) * len(sites))

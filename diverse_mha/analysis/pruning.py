@@ -2,17 +2,17 @@
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from diverse_mha.analysis.importance import ABLATION, GRADIENT, measure_importance
+from diverse_mha.analysis.importance import measure_importance
 from diverse_mha.analysis.labels import short_names
-from diverse_mha.analysis.protocol import Adapter
+from diverse_mha.analysis.results import ABLATION, GRADIENT
 from diverse_mha.analysis.similarity import HeadsMeter
 from diverse_mha.analysis.sites import Selection
 from diverse_mha.attention.sites import Head, Site, heads_in
@@ -22,6 +22,7 @@ from diverse_mha.common.options import split_list
 from diverse_mha.common.tables import Layout, csv_text, to_text
 from diverse_mha.evaluation.comparison.runs import without_seed
 from diverse_mha.evaluation.opener import Source, equal_models, named_file, open_heads
+from diverse_mha.evaluation.protocol import AnyAdapter
 
 if TYPE_CHECKING:
     from diverse_mha.analysis.figures import Plot
@@ -34,14 +35,14 @@ RANKINGS = {
 }
 
 
-def open_prunable(path: str, source: Source, *, cpu: bool) -> Adapter:
+def open_prunable(path: str, source: Source, *, cpu: bool) -> AnyAdapter:
     """Open a model. Raise ``UserError`` unless its heads can be zeroed."""
     (model,) = open_heads([path], source, cpu=cpu)
     model.check_prunable()
     return model
 
 
-def count_of(sites: list[Site], given: str, count: int | float, *, keep_one: bool) -> int:
+def count_of(sites: Sequence[Site], given: str, count: int | float, *, keep_one: bool) -> int:
     """Return the number of heads to remove.
 
     Args:
@@ -74,7 +75,7 @@ class Ranking:
     keep_one: bool = False  # keep one head or more in every module
 
 
-def removals(model: Adapter, count: int, ranking: Ranking, label: str = "") -> Iterator[Head]:
+def removals(model: AnyAdapter, count: int, ranking: Ranking, label: str = "") -> Iterator[Head]:
     """Zero heads of a model one by one, in the order of the ranking.
 
     Args:
@@ -91,7 +92,7 @@ def removals(model: Adapter, count: int, ranking: Ranking, label: str = "") -> I
         portion = count * (step + 1) // ranking.steps - count * step // ranking.steps
         if not portion:
             continue
-        values, pairs = _rank(model, remaining, ranking, label)
+        values, pairs = _rank(model, ranking, label)
         for _ in range(portion):
             head = _next(remaining, values, pairs, ranking.keep_one)
             remaining.remove(head)
@@ -100,7 +101,7 @@ def removals(model: Adapter, count: int, ranking: Ranking, label: str = "") -> I
 
 
 def _rank(
-    model: Adapter, remaining: list[Head], ranking: Ranking, label: str
+    model: AnyAdapter, ranking: Ranking, label: str
 ) -> tuple[dict[Head, float], dict[tuple[Head, Head], float]]:
     """Return the values by which heads are ranked and, for similarity, the CKA of head pairs."""
     if ranking.by == "random":
@@ -109,11 +110,18 @@ def _rank(
     measure = GRADIENT if ranking.by == "gradient" else ABLATION
     selection = Selection(measures=(measure,), subset=ranking.subset, max_tokens=ranking.max_tokens)
     _, modules = measure_importance(model, selection, label)
-    values = {h: modules[h.component][str(h.layer)][measure].heads[h.head - 1] for h in remaining}
+    values = {
+        Head(component, int(number), head): value
+        for component, layers in modules.items()
+        for number, layer in layers.items()
+        if (found := layer.get(measure)) is not None
+        for head, value in enumerate(found.heads, 1)
+        if value is not None
+    }
     return values, _similar(model, selection, label) if ranking.by == "similarity" else {}
 
 
-def _similar(model: Adapter, selection: Selection, label: str) -> dict[tuple[Head, Head], float]:
+def _similar(model: AnyAdapter, selection: Selection, label: str) -> dict[tuple[Head, Head], float]:
     meter = HeadsMeter(model.sites, ("cka",), selection.threshold)
     for batch in model.batches(selection.subset, selection.max_tokens, label=label):
         meter.update(model.states(batch, ("outputs",)))
@@ -121,7 +129,8 @@ def _similar(model: Adapter, selection: Selection, label: str) -> dict[tuple[Hea
         (Head(component, int(number), i + 1), Head(component, int(number), j + 1)): value
         for component, entry in meter.result().components.items()
         for number, layer in entry.layers.items()
-        for i, row in enumerate(layer["cka"].pairs if layer["cka"] else ())
+        if (cka := layer.get("cka")) is not None
+        for i, row in enumerate(cka.pairs)
         for j, value in enumerate(row)
         if i < j and value is not None
     }
@@ -140,7 +149,7 @@ def _next(
 
 
 @torch.no_grad()
-def token_loss(model: Adapter, subset: str, max_tokens: int, label: str) -> float:
+def token_loss(model: AnyAdapter, subset: str, max_tokens: int, label: str) -> float:
     """Return the loss over a split in bits per token, or per example of a classifier.
 
     ``label`` names the progress bar.
@@ -201,9 +210,11 @@ def draw_curve(curve: Curve, ranking: Ranking, checkpoints: list[str], folder: P
                 f"{path}: has the weights of {other}, so it is no further seed of {name}; name one "
                 "of them"
             )
+    found = [_scored(curve, ranking, path, name) for name, path in named]
     curves: Curves = {}
-    for name, path in named:
-        curves.setdefault(name, {})[path], unit = _scores(curve, ranking, path, name)
+    for name, path, scores, _ in found:
+        curves.setdefault(name, {})[path] = scores
+    unit = found[-1].unit
     lines = [["model", "checkpoint", "share", curve.score]]
     for name, runs in curves.items():
         for path, scores in runs.items():
@@ -217,8 +228,17 @@ def draw_curve(curve: Curve, ranking: Ranking, checkpoints: list[str], folder: P
     print(f"written: {folder}/curve.csv, .png, .svg and .pdf")
 
 
-def _scores(curve: Curve, ranking: Ranking, path: str, name: str) -> tuple[list[float], str]:
-    """Return a checkpoint's score at each share, and the scores' name and unit."""
+class Scored(NamedTuple):
+    """The scores of a checkpoint as its heads are removed."""
+
+    name: str  # of the model
+    path: str
+    scores: list[float]  # at each share
+    unit: str  # name and unit of the scores
+
+
+def _scored(curve: Curve, ranking: Ranking, path: str, name: str) -> Scored:
+    """Score a checkpoint at each share."""
     model = open_prunable(path, curve.source, cpu=curve.cpu)
     counts = [
         count_of(model.sites, f"--curve {share:g}", share, keep_one=ranking.keep_one)
@@ -233,7 +253,7 @@ def _scores(curve: Curve, ranking: Ranking, path: str, name: str) -> tuple[list[
             scores.append(token_loss(model, curve.score_subset, ranking.max_tokens, label))
         else:
             scores.append(model.bleu(pruned, curve.score_subset, cpu=curve.cpu))
-    return scores, UNITS[curve.score][0].format(unit=model.unit)
+    return Scored(name, path, scores, UNITS[curve.score][0].format(unit=model.unit))
 
 
 def table(curves: Curves, curve: Curve, ranking: Ranking, unit: str) -> Layout:
@@ -268,13 +288,13 @@ def figure(curves: Curves, curve: Curve, unit: str) -> "Plot":
         axis = drawing.subplots()
         for index, (name, runs) in enumerate(curves.items()):
             columns = list(zip(*runs.values(), strict=True))
-            look = {"color": COLOURS[index % len(COLOURS)]}
+            colour = COLOURS[index % len(COLOURS)]
             if len(runs) > 1:
                 low, high = ([edge(column) for column in columns] for edge in (min, max))
-                axis.fill_between(curve.shares, low, high, alpha=0.2, linewidth=0, **look)
+                axis.fill_between(curve.shares, low, high, alpha=0.2, linewidth=0, color=colour)
             marker = MARKERS[index % len(MARKERS)]
             means = [mean(column) for column in columns]
-            axis.plot(curve.shares, means, marker=marker, markersize=4, label=name, **look)
+            axis.plot(curve.shares, means, marker=marker, markersize=4, label=name, color=colour)
         axis.set_xlabel("share of heads pruned")
         axis.set_ylabel(unit)
         axis.legend(frameon=False, fontsize=8)

@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import textwrap
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -12,7 +13,7 @@ from markupsafe import Markup
 from diverse_mha.analysis.figures import Plot
 from diverse_mha.analysis.findings import comparison_tables, headline
 from diverse_mha.analysis.labels import COMPONENT_TITLES, unique_names
-from diverse_mha.analysis.results import Analysis, Content, Model, to_json
+from diverse_mha.analysis.results import Analysis, Content, Model, PairMeasure, to_json
 from diverse_mha.analysis.tables import (
     Table,
     against_table,
@@ -30,7 +31,9 @@ PIXELS = 122  # pixels per inch of a figure, so that the widest figures fill the
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(content: Content, sections: dict[str, list[tuple[Plot, bytes]]], view: dict) -> str:
+def render(
+    content: Content, sections: dict[str, list[tuple[Plot, bytes]]], view: dict[str, Any]
+) -> str:
     """Return the HTML page: tables, embedded figures by section, and the view of single heads.
 
     The template escapes names and tokens, which may contain HTML. The page's content security
@@ -124,7 +127,7 @@ def write_figures(folder: Path, content: Content, analyses: list[Analysis]) -> N
     from diverse_mha.analysis.figures import FORMATS, render_plot
     from diverse_mha.analysis.view import view_data
 
-    sections: dict[str, list] = {}
+    sections: dict[str, list[tuple[Plot, bytes]]] = {}
     for section, plot in with_progress(all_plots(content.models), "drawing", "figures"):
         pictures = render_plot(plot)
         write_files({folder / f"figures/{plot.name}.{end}": pictures[end] for end in FORMATS})
@@ -132,7 +135,7 @@ def write_figures(folder: Path, content: Content, analyses: list[Analysis]) -> N
     write_text(folder / "report.html", render(content, sections, view_data(analyses)))
 
 
-def all_plots(results: list[Model]) -> list[tuple[str, "Plot"]]:
+def all_plots(results: list[Model]) -> list[tuple[str, Plot]]:
     """Return (section of the report, figure) for every similarity that was measured."""
     from diverse_mha.analysis.figures import (
         MEASURES,
@@ -143,13 +146,16 @@ def all_plots(results: list[Model]) -> list[tuple[str, "Plot"]]:
     )
 
     names = [result.name for result in results]
-    ends = {m: colour_limit(results, m) for m in MEASURES if m in results[0].summary}
+    measured: list[PairMeasure] = [m for m in MEASURES if m in results[0].summary]
+    ends = {m: colour_limit(results, m) for m in measured}
     plots = [(ALL, curves_of_models(results))]
     if len(results) == 2:
         section = f"{names[0]} beside {names[1]}"
-        plots += [(section, plot) for m in ends for plot in comparison_maps(*results, m, ends[m])]
+        first, second = results
+        for m in measured:
+            plots += [(section, plot) for plot in comparison_maps(first, second, m, ends[m])]
     for result in results:
-        plots += [(result.name, heat_maps(result, m, ends[m])) for m in ends]
+        plots += [(result.name, heat_maps(result, m, ends[m])) for m in measured]
     plots = [(section, plot) for section, plot in plots if plot is not None]
     # Models such as a/b and a-b would give the same file name.
     files = unique_names([plot.name for _, plot in plots])

@@ -3,10 +3,17 @@
 ``to_json`` gives the content of ``scores.json``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
-Pairs = list[list[float | None]]  # (H, H); None for pruned heads that the model lacks
+ABLATION: Final = "importance"
+GRADIENT: Final = "importance-gradient"
+PairMeasure = Literal["cka", "svcca", "jsd"]  # measures of pairs of heads
+#: Values of heads, of which head n has the index n - 1, and of pairs of heads, (H, H). The values
+#: of pruned heads that the model lacks are None.
+ByHead = Sequence[float | None]
+Pairs = Sequence[ByHead]
 
 
 def optional() -> Any:
@@ -38,7 +45,7 @@ class Svcca:
     pairs: Pairs
     pairs_top: Pairs
     coefficients: dict[str, list[float]]  # pair, such as "1-2" -> canonical correlations
-    kept: list[int]  # number of directions kept of each head
+    kept: Sequence[int | None]  # number of directions kept of each head
     threshold: float  # share of the variance that the kept directions cover
 
 
@@ -57,20 +64,20 @@ class Sharpness:
     """Entropy of the attention of a module's heads, in nats."""
 
     mean: float
-    heads: list[float]
+    heads: ByHead
     # Share of the queries whose largest weight is above 0.95.
     share_above: float = named("share_above_0.95")
-    heads_share_above: list[float] = named("heads_share_above_0.95")
+    heads_share_above: ByHead = named("heads_share_above_0.95")
 
 
 @dataclass(frozen=True)
 class Ablation:
     """Rise of the loss by the ablation of each head, in bits per ``Importance.unit``."""
 
-    heads: list[float]
-    intervals: list[tuple[float, float] | None]  # 95 % over sentences
-    p: list[float | None]
-    holm: list[float | None]  # p, corrected for the number of heads
+    heads: ByHead
+    intervals: Sequence[tuple[float, float] | None]  # 95 % over sentences
+    p: ByHead
+    holm: ByHead  # p, corrected for the number of heads
     mean: float | None
 
 
@@ -78,14 +85,29 @@ class Ablation:
 class Gradient:
     """Absolute gradient of the loss by a gate on each head, in bits per ``Importance.unit``."""
 
-    heads: list[float]
+    heads: ByHead
     mean: float | None
 
 
 Measure = Cka | Svcca | Divergence | Sharpness | Ablation | Gradient
-#: Name -> measure of a module; None if there are too few positions. In lists of heads, head n has
-#: the index n - 1, and the values of pruned heads are None.
-Layer = dict[str, Measure | None]
+#: Name -> measure of a module, for those that were measured; None if there are too few positions.
+Layer = TypedDict(
+    "Layer",
+    {
+        "cka": Cka | None,
+        "svcca": Svcca | None,
+        "jsd": Divergence,
+        "entropy": Sharpness,
+        "importance": Ablation,
+        "importance-gradient": Gradient,
+    },
+    total=False,
+)
+
+
+def value_of(layer: Layer, measure: str, key: str) -> float | None:
+    """Return the number of a measure in its attribute ``key``; None if it is not known."""
+    return getattr(layer.get(measure), key, None)
 
 
 @dataclass
@@ -102,9 +124,15 @@ class Component:
 class Score:
     """A disagreement score exp(D) of a component, where D is a mean over pairs of heads."""
 
-    layers: list[float | None]
+    layers: list[float | None]  # None for a layer with one head
     all: float | None  # exp of the mean D over the layers that have a score
-    off_diagonal: "Score | None" = optional()  # over the pairs i != j; None where there is one head
+
+
+@dataclass(frozen=True)
+class Disagreement(Score):
+    """The score over all pairs of heads, and the one over the pairs i != j."""
+
+    off_diagonal: Score
 
 
 @dataclass(frozen=True)
@@ -126,7 +154,7 @@ class Similarity:
     svcca: float | None  # of all heads, concatenated
     svcca_top: float | None
     svcca_each: float | None  # mean of ``svcca_heads``
-    svcca_heads: list[float | None]  # of each head alone
+    svcca_heads: ByHead  # of each head alone
     cka: float | None
     coefficients: list[float] | None
 
@@ -137,7 +165,7 @@ class Heads:
 
     components: dict[str, Component]
     summary: dict[str, dict[str, float | None]]  # measure -> means over modules
-    disagreement: dict[str, dict[str, Score]] | None = None  # component -> name -> score
+    disagreement: dict[str, dict[str, Disagreement]] | None = None  # component -> name -> score
 
 
 @dataclass
@@ -150,7 +178,7 @@ class Model:
     sentences: int
     components: dict[str, Component]
     summary: dict[str, dict[str, float | None]]
-    disagreement: dict[str, dict[str, Score]] | None = optional()
+    disagreement: dict[str, dict[str, Disagreement]] | None = optional()
     importance: Importance | None = optional()
     against: dict[str, Similarity] | None = optional()
     sha256: str = ""
@@ -167,11 +195,26 @@ class Content:
     against: dict[str, str] | None = optional()  # name, checkpoint and hash of the other model
 
 
+class Shown(TypedDict):
+    """Attention weights of a component for a sentence, in the report."""
+
+    queries: list[str]
+    keys: list[str]
+    weights: str  # (layers, heads, queries, keys) as round(255 w), in base64
+
+
+class Sentence(TypedDict):
+    """A sentence that the report shows."""
+
+    number: int  # as in the data
+    components: dict[str, Shown]
+
+
 class Analysis(NamedTuple):
     """The measures of a model, and the sentences that the report shows."""
 
     result: Model
-    sentences: list[dict]  # results of ``view.take_sentence``
+    sentences: list[Sentence]
 
 
 def to_json(value: Any) -> Any:

@@ -5,6 +5,7 @@ disagreement scores exp(D) are those of Li et al. 2018, Tables 4 and 5.
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -14,15 +15,17 @@ from torch import Tensor
 from diverse_mha.analysis.results import (
     Cka,
     Component,
+    Disagreement,
     Divergence,
     Heads,
     Layer,
     Score,
     Sharpness,
     Svcca,
+    value_of,
 )
 from diverse_mha.attention import HeadStates
-from diverse_mha.attention.sites import Site
+from diverse_mha.attention.sites import HeadNumbers, Site
 from diverse_mha.measures.attention_weights import divergence_sums, entropy_sums
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.similarity import (
@@ -54,19 +57,21 @@ def disagreement_sums(states: HeadStates) -> np.ndarray:
     heads, orthogonal heads have exp(D) = 1. With one head, D over these pairs is NaN.
     """
     queries, keys = states.query_padding_mask, states.key_padding_mask
-    values = []
+    values, weights = states.required("values"), states.required("weights")
+    outputs = states.required("outputs")
+    scores = []
     for form in ((), ("off-diagonal",)):
-        subspace = subspace_disagreement(states.values, keys, form=form)
-        position = position_disagreement(states.weights, queries, keys, "sentence", form)
-        output = output_disagreement(states.outputs, queries, form=form)
-        values.append([float(subspace), float(position), float(output)])
-    if states.outputs.size(1) == 1:
-        values[1] = [math.nan] * 3
-    counts = [_real(keys, states.values), len(states.weights), _real(queries, states.outputs)]
-    return np.array([*values, [1] * 3]).T * np.array(counts)[:, None]
+        subspace = subspace_disagreement(values, keys, form=form)
+        position = position_disagreement(weights, queries, keys, "sentence", form)
+        output = output_disagreement(outputs, queries, form=form)
+        scores.append([float(subspace), float(position), float(output)])
+    if outputs.size(1) == 1:
+        scores[1] = [math.nan] * 3
+    counts = [_real(keys, values), len(weights), _real(queries, outputs)]
+    return np.array([*scores, [1] * 3]).T * np.array(counts)[:, None]
 
 
-def disagreement_result(d: np.ndarray) -> dict[str, Score]:
+def disagreement_result(d: np.ndarray) -> dict[str, Disagreement]:
     """Return the scores of a component.
 
     ``layers`` holds exp(D) of each layer (Table 5), ``all`` holds exp of the mean D over layers
@@ -78,14 +83,16 @@ def disagreement_result(d: np.ndarray) -> dict[str, Score]:
         d: (layers, 3, 2), for each of ``SCORES``: D, and D over the pairs i != j.
     """
     return {
-        score: _score(d[:, place, 0], _score(d[:, place, 1])) for place, score in enumerate(SCORES)
+        score: Disagreement(*_score(d[:, place, 0]), Score(*_score(d[:, place, 1])))
+        for place, score in enumerate(SCORES)
     }
 
 
-def _score(d: np.ndarray, off_diagonal: Score | None = None) -> Score:
+def _score(d: np.ndarray) -> tuple[list[float | None], float | None]:
+    """Return exp(D) of each layer, and exp of the mean D."""
     known = d[~np.isnan(d)]
     layers = [None if math.isnan(score) else score for score in np.exp(d).tolist()]
-    return Score(layers, math.exp(known.mean()) if len(known) else None, off_diagonal)
+    return layers, math.exp(known.mean()) if len(known) else None
 
 
 def _real(padding_mask: Tensor | None, x: Tensor) -> int:
@@ -95,7 +102,7 @@ def _real(padding_mask: Tensor | None, x: Tensor) -> int:
 
 def real_rows(states: HeadStates) -> Tensor:
     """Return the outputs at the N positions that are not padding: (N, H * D)."""
-    rows = states.outputs.transpose(1, 2).flatten(2)  # (B, T, H * D)
+    rows = states.required("outputs").transpose(1, 2).flatten(2)  # (B, T, H * D)
     padding = states.query_padding_mask
     return rows.flatten(0, 1) if padding is None else rows[~padding]
 
@@ -107,41 +114,40 @@ class ModuleMeter:
     et al. 2021, section 3). JSD and entropy use the attention weights.
 
     Args:
+        first: head states of the first batch, whose outputs have the shape and the device of all.
+            They are not yet added.
         measures: keys of ``MEASURES``.
         threshold: share of the variance that SVCCA keeps.
     """
 
-    def __init__(self, measures: tuple[str, ...], threshold: float):
+    def __init__(self, first: HeadStates, measures: tuple[str, ...], threshold: float):
+        outputs = first.required("outputs")
         self.measures = measures
         self.threshold = threshold
-        self.num_heads = 0
-        self.moments: Moments | None = None
-        self._norms: NormMoments | None = None
-        self._divergence: Tensor | float = 0.0
+        self.num_heads = outputs.size(1)
+        self.moments = Moments(outputs.size(1) * outputs.size(3), outputs.device)
+        self._norms = NormMoments(self.num_heads)
+        self._divergence = torch.zeros(self.num_heads, self.num_heads, dtype=torch.float64)
         self._sentences = 0
-        self._entropy: Tensor | float = 0.0
-        self._sharp: Tensor | float = 0.0
+        self._entropy = torch.zeros(self.num_heads, dtype=torch.float64)
+        self._sharp = torch.zeros(self.num_heads, dtype=torch.float64)
         self._disagreement = np.zeros((3, 3))
 
     def update(self, states: HeadStates) -> None:
         """Add the head states of a batch."""
-        self.num_heads = states.outputs.size(1)
         rows = real_rows(states)
-        attention = states.weights, states.query_padding_mask, states.key_padding_mask
-        if self.moments is None:
-            self.moments = Moments(rows.size(1), rows.device)
-            self._norms = NormMoments(self.num_heads)
+        paddings = states.query_padding_mask, states.key_padding_mask
         self.moments.update(rows)
         if "cka" in self.measures:
             self._norms.update(rows)
         if "jsd" in self.measures:
-            total, _, sentences = divergence_sums(*attention)
-            self._divergence = self._divergence + total.cpu()
+            total, _, sentences = divergence_sums(states.required("weights"), *paddings)
+            self._divergence += total.cpu()
             self._sentences += sentences
         if "entropy" in self.measures:
-            entropy, sharp, _ = entropy_sums(*attention)
-            self._entropy = self._entropy + entropy.cpu()
-            self._sharp = self._sharp + sharp.cpu()
+            entropy, sharp, _ = entropy_sums(states.required("weights"), *paddings)
+            self._entropy += entropy.cpu()
+            self._sharp += sharp.cpu()
         if "disagreement" in self.measures:
             self._disagreement += disagreement_sums(states)
 
@@ -150,20 +156,29 @@ class ModuleMeter:
         """Number of real query positions so far."""
         return self.moments.count
 
-    def result(self) -> Layer:
-        """Return the selected ones of CKA, SVCCA, JSD and entropy.
+    def result(self, numbers: HeadNumbers) -> Layer:
+        """Return the selected ones of CKA, SVCCA, JSD and entropy, in the order of ``measures``.
 
         CKA is None with fewer than ``FEWEST`` positions. SVCCA is None unless there are more
         positions than kept directions in every pair of heads.
+
+        Args:
+            numbers: the numbers of the module's heads.
         """
         blocks = split_heads(self.moments.scatter().cpu(), self.num_heads)
-        measures = {
-            "cka": lambda: self._cka(blocks) if self.positions >= FEWEST else None,
-            "svcca": lambda: svcca_pairs(blocks, self.positions, self.threshold),
-            "jsd": self._jsd,
-            "entropy": self._sharpness,
-        }
-        return {measure: measures[measure]() for measure in self.measures if measure in measures}
+        layer = Layer()
+        for measure in self.measures:
+            if measure == "cka":
+                cka = self._cka(blocks) if self.positions >= FEWEST else None
+                layer["cka"] = cka and numbers.number(cka)
+            elif measure == "svcca":
+                svcca = svcca_pairs(blocks, self.positions, self.threshold)
+                layer["svcca"] = svcca and numbers.number(svcca)
+            elif measure == "jsd":
+                layer["jsd"] = numbers.number(self._jsd())
+            elif measure == "entropy":
+                layer["entropy"] = numbers.number(self._sharpness())
+        return layer
 
     def disagreement(self) -> np.ndarray:
         """Return, for each of ``SCORES``, D, and D over the pairs i != j: (3, 2)."""
@@ -243,18 +258,20 @@ class HeadsMeter:
         threshold: share of the variance that SVCCA keeps.
     """
 
-    def __init__(self, sites: list[Site], measures: tuple[str, ...], threshold: float = THRESHOLD):
-        self._sites, self._measures = sites, measures
-        self.modules: dict[str, dict[int, ModuleMeter]] = {}
-        for site in sites:
-            meters = self.modules.setdefault(site.component, {})
-            meters[site.number] = ModuleMeter(measures, threshold)
+    def __init__(
+        self, sites: Sequence[Site], measures: tuple[str, ...], threshold: float = THRESHOLD
+    ):
+        self._sites, self._measures, self._threshold = sites, measures, threshold
+        self.modules: dict[str, dict[int, ModuleMeter]] = {}  # empty before the first batch
 
     def update(self, head_states: dict[str, list[HeadStates]]) -> None:
         """Add the head states of a batch."""
         for site in self._sites:
             states = head_states[site.component][site.number - 1]
-            self.modules[site.component][site.number].update(states)
+            meters = self.modules.setdefault(site.component, {})
+            if site.number not in meters:
+                meters[site.number] = ModuleMeter(states, self._measures, self._threshold)
+            meters[site.number].update(states)
 
     def means(self) -> dict[tuple[str, int], Tensor]:
         """Return (component, layer) -> mean output of every head, (H, D) float64."""
@@ -271,8 +288,7 @@ class HeadsMeter:
             meter, heads = self.modules[site.component][site.number], site.numbers
             empty = Component(heads.total, meter.positions, {})
             entry = components.setdefault(site.component, empty)
-            layer = {name: heads.number(value) for name, value in meter.result().items()}
-            entry.layers[str(site.number)] = layer
+            entry.layers[str(site.number)] = meter.result(heads)
             if heads.pruned:
                 entry.pruned = (entry.pruned or {}) | {str(site.number): heads.pruned}
         result = Heads(components, summarise(components))
@@ -291,12 +307,12 @@ def summarise(components: dict[str, Component]) -> dict[str, dict[str, float | N
     all selected modules (as Zheng et al. 2021 do for JSD). A measure with further values adds the
     suffixes in ``KEYS`` to these names. A mean is None if no module has a value.
     """
-    summary = {}
+    summary: dict[str, dict[str, float | None]] = {}
     for measure in next(iter(next(iter(components.values())).layers.values())):
         summary[measure] = {}
         for key, suffix in KEYS.get(measure, {"mean": ""}).items():
             rows = [
-                [getattr(layer[measure], key, None) for layer in entry.layers.values()]
+                [value_of(layer, measure, key) for layer in entry.layers.values()]
                 for entry in components.values()
             ]
             summary[measure]["last" + suffix] = mean([row[-1] for row in rows])
@@ -304,7 +320,7 @@ def summarise(components: dict[str, Component]) -> dict[str, dict[str, float | N
     return summary
 
 
-def mean(values: list[float | None]) -> float | None:
+def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that are not None."""
     present = [value for value in values if value is not None]
     return sum(present) / len(present) if present else None

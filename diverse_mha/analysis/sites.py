@@ -1,13 +1,14 @@
 """The selection of an analysis: components, layers and measures, resolved once to modules."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.attention.sites import Site
 from diverse_mha.common.errors import UserError
 from diverse_mha.measures.similarity import THRESHOLD
 
+OwnSite = TypeVar("OwnSite", bound=Site)
 # Measure -> head states that it needs.
 MEASURES = {
     "cka": ("outputs",),
@@ -39,7 +40,7 @@ class Selection(NamedTuple):
         wanted = {state for measure in self.measures for state in MEASURES[measure]}
         return tuple(sorted(wanted | {"outputs"}))
 
-    def resolve(self, sites: Iterable[Site], name: str = "") -> list[Site]:
+    def resolve(self, sites: Iterable[OwnSite], name: str = "") -> list[OwnSite]:
         """Return the selected modules of a model, in the order of the tables.
 
         Args:
@@ -70,9 +71,9 @@ class Selection(NamedTuple):
         return [found[place] for place in places]
 
     def _layers_of(self, depth: int) -> list[int]:
-        if self.layers == "all":
-            return list(range(1, depth + 1))
-        return [depth] if self.layers == "last" else list(self.layers)
+        if isinstance(self.layers, tuple):
+            return list(self.layers)
+        return list(range(1, depth + 1)) if self.layers == "all" else [depth]
 
 
 def components_of(sites: Iterable[Site]) -> list[str]:

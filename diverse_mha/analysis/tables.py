@@ -5,12 +5,11 @@
 
 from collections.abc import Iterable
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
-from diverse_mha.analysis.importance import ABLATION, GRADIENT
-from diverse_mha.analysis.results import Importance, Model
+from diverse_mha.analysis.results import ABLATION, GRADIENT, Importance, Model, Score, value_of
 from diverse_mha.analysis.similarity import SCORES, mean
 from diverse_mha.evaluation.comparison.systems import p_value
 from diverse_mha.measures.unbiased import positions_needed
@@ -131,6 +130,24 @@ class Table(NamedTuple):
     findings: tuple[str, ...] = ()  # sentences above the table
 
 
+#: A row of ``heads.csv``, with the values that were measured.
+HeadRow = TypedDict(
+    "HeadRow",
+    {
+        "component": str,
+        "layer": str,
+        "head": int,  # from 1
+        "entropy": NotRequired[float | None],
+        "share_above_0.95": NotRequired[float | None],
+        "importance": NotRequired[float | None],
+        "low": NotRequired[float | None],  # 95 % interval of the importance
+        "high": NotRequired[float | None],
+        "p_holm": NotRequired[float | None],
+        "importance_gradient": NotRequired[float | None],
+    },
+)
+
+
 def columns_of(result: Model, measures: tuple[str, ...] | None = None) -> list[Column]:
     """Return the columns of the measures that the result has; ``measures`` restricts them."""
     measured = {*result.summary, *(["disagreement"] if result.disagreement else [])}
@@ -156,16 +173,19 @@ def rows_of(result: Model) -> list[tuple[str, str, Row]]:
 
 def layers_of(result: Model, component: str) -> dict[str, Row]:
     """Return layer -> values of a component."""
-    rows, scores = {}, (result.disagreement or {}).get(component)
+    rows: dict[str, Row] = {}
+    scores = result.disagreement[component] if result.disagreement else {}
     for index, (number, layer) in enumerate(result.components[component].layers.items()):
-        row = rows[number] = {}
+        row: Row = {}
+        rows[number] = row
         for column in columns_of(result):
             if column.measure == "disagreement":
-                score = scores[column.key]
-                score = score.off_diagonal if column.off_diagonal else score
+                score: Score = scores[column.key]
+                if column.off_diagonal:
+                    score = scores[column.key].off_diagonal
                 row[column.heading] = score.layers[index]
             else:
-                row[column.heading] = getattr(layer[column.measure], column.key, None)
+                row[column.heading] = value_of(layer, column.measure, column.key)
     return rows
 
 
@@ -194,9 +214,9 @@ def compared(result: Model) -> list[str]:
 
 def _average(rows: Iterable[Row]) -> Row:
     rows, scores = list(rows), {c.heading for c in COLUMNS if c.key in SCORES}
-    averages = {}
+    averages: Row = {}
     for heading in rows[0]:
-        values = [row[heading] for row in rows if row[heading] is not None]
+        values = [value for row in rows if (value := row[heading]) is not None]
         if heading in scores and values:
             with np.errstate(divide="ignore"):  # exp(D) of long sequences may be 0
                 averages[heading] = float(np.exp(np.log(values).mean()))
@@ -205,16 +225,16 @@ def _average(rows: Iterable[Row]) -> Row:
     return averages
 
 
-def heads_of(result: Model) -> list[dict]:
-    """Return a row for each head: component, layer, head, and the values measured."""
+def heads_of(result: Model) -> list[HeadRow]:
+    """Return a row for each head that is not pruned."""
     rows = []
     for component, entry in result.components.items():
         for number, layer in entry.layers.items():
-            sharp, rises, slopes = (layer.get(m) for m in ("entropy", ABLATION, GRADIENT))
+            sharp, rises, slopes = layer.get("entropy"), layer.get(ABLATION), layer.get(GRADIENT)
             for head in range(entry.heads):
                 if head + 1 in (entry.pruned or {}).get(number, ()):
                     continue
-                row = {"component": component, "layer": number, "head": head + 1}
+                row: HeadRow = {"component": component, "layer": number, "head": head + 1}
                 if sharp:
                     row["entropy"] = sharp.heads[head]
                     row["share_above_0.95"] = sharp.heads_share_above[head]
@@ -242,7 +262,18 @@ def model_tables(result: Model) -> list[Table]:
             groups.append(lines)
         findings = bias_findings(result) if "cka" in measures else ()
         tables.append(Table(title, 2, ["component", "layer", *headings], groups, findings))
-    return [*tables, *([importance_table(result)] if result.importance else [])]
+    if result.importance is not None:
+        tables.append(importance_table(result, result.importance))
+    return tables
+
+
+class _Bias(NamedTuple):
+    """CKA of a module, with and without bias."""
+
+    module: str
+    biased: float
+    unbiased: float
+    positions: int
 
 
 def bias_findings(result: Model) -> tuple[str, ...]:
@@ -252,39 +283,45 @@ def bias_findings(result: Model) -> tuple[str, ...]:
     suffice for all modules. If another module is the most similar by unbiased CKA, the warning
     names this module too.
     """
-    modules, needed = [], 0
+    modules: list[_Bias] = []
+    needed = 0
     for component, entry in result.components.items():
         for number, layer in entry.layers.items():
             cka = layer.get("cka")
-            if cka is None or cka.unbiased_mean is None or cka.mean >= 1:
+            if cka is None or cka.mean is None or cka.unbiased_mean is None or cka.mean >= 1:
                 continue
-            modules.append((f"{component}, layer {number}", cka, entry.positions))
+            modules.append(
+                _Bias(f"{component}, layer {number}", cka.mean, cka.unbiased_mean, entry.positions)
+            )
             if cka.mean - cka.unbiased_mean > BIASED:
                 own = positions_needed(cka.mean, cka.unbiased_mean, entry.positions)
                 needed = max(needed, own)
     if not needed:
         return ()
-    module, cka, positions = max(modules, key=lambda one: one[1].mean - one[1].unbiased_mean)
+    worst = max(modules, key=lambda one: one.biased - one.unbiased)
     digit = 10 ** max(len(str(needed)) - 2, 0)
     warning = (
-        f"CKA is biased upwards: {cka.mean:.3f}, but {cka.unbiased_mean:.3f} without bias "
-        f"({module}, {positions:,} positions). Trust CKA unb., or measure about "
+        f"CKA is biased upwards: {worst.biased:.3f}, but {worst.unbiased:.3f} without bias "
+        f"({worst.module}, {worst.positions:,} positions). Trust CKA unb., or measure about "
         f"{-(-needed // digit) * digit:,} positions."
     )
-    biased, unbiased = (
-        max(modules, key=lambda one: getattr(one[1], kind))[0] for kind in ("mean", "unbiased_mean")
-    )
+    biased = max(modules, key=lambda one: one.biased).module
+    unbiased = max(modules, key=lambda one: one.unbiased).module
     if biased != unbiased:
         warning += f" Without bias, heads are most similar in {unbiased}, not in {biased}."
     return (warning,)
 
 
-def importance_table(result: Model) -> Table:
-    """Return the table of the most and least important heads."""
-    heads, importance = heads_of(result), result.importance
+def importance_table(result: Model, importance: Importance) -> Table:
+    """Return the table of the most and least important heads.
+
+    They are ordered by the rise of the loss or, if it was not measured, by the gradient.
+    """
+    heads = heads_of(result)
     by_rise = "importance" in heads[0]
-    key = "importance" if by_rise else "importance_gradient"
-    ranked = sorted(heads, key=lambda head: head[key], reverse=True)
+    strengths = (head.get("importance", head.get("importance_gradient")) for head in heads)
+    known = [(x, head) for x, head in zip(strengths, heads, strict=True) if x is not None]
+    ranked = [head for _, head in sorted(known, key=lambda pair: pair[0], reverse=True)]
     parts = [ranked[:SHOWN], ranked[-SHOWN:]] if len(ranked) > 2 * SHOWN else [ranked]
     which = f"{SHOWN} strongest and {SHOWN} weakest" if len(parts) > 1 else "strongest first"
     headings = ["component", "layer", "head", *(["rise", "95 %", "p"] if by_rise else [])]
@@ -297,20 +334,21 @@ def importance_table(result: Model) -> Table:
     )  # fmt: skip
 
 
-def _importance_cells(head: dict) -> list[str]:
+def _importance_cells(head: HeadRow) -> list[str]:
     cells = [head["component"], head["layer"], str(head["head"])]
     if "importance" in head:
-        between = f"[{head['low']:+.4f}, {head['high']:+.4f}]" if head["low"] is not None else "-"
-        cells += [f"{head['importance']:+.4f}", between, p_value(head["p_holm"]) or "-"]
+        low, high = head.get("low"), head.get("high")
+        between = "-" if low is None else f"[{low:+.4f}, {high:+.4f}]"
+        cells += [f"{head['importance']:+.4f}", between, p_value(head.get("p_holm")) or "-"]
     slope = head.get("importance_gradient")
     return cells if slope is None else [*cells, f"{slope:.4f}"]
 
 
-def _importance_findings(heads: list[dict], importance: Importance) -> list[str]:
+def _importance_findings(heads: list[HeadRow], importance: Importance) -> list[str]:
     sentences = []
     if "importance" in heads[0]:
-        tested = [h for h in heads if h["p_holm"] is not None and h["p_holm"] < SIGNIFICANT]
-        needed = sum(head["importance"] > 0 for head in tested)
+        tested = [h for h in heads if (p := h.get("p_holm")) is not None and p < SIGNIFICANT]
+        needed = sum((h.get("importance") or 0) > 0 for h in tested)
         harmful = len(tested) - needed
         sentences.append(
             "Removing one head at a time raises the loss significantly for "
@@ -330,7 +368,7 @@ def against_table(results: list[Model], other: str) -> Table:
     lines = [
         [result.name, component, *(number(getattr(similarity, key)) for key in AGAINST.values())]
         for result in results
-        for component, similarity in result.against.items()
+        for component, similarity in (result.against or {}).items()
     ]
     title = f"Similarity of last layers to those of {other} (Yun et al. 2021, Table 2)"
     return Table(title, 2, ["model", "component", *AGAINST], [lines])

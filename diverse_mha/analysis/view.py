@@ -1,36 +1,50 @@
 """Data for the report's view of single heads: attention weights of sentences, maps of heads."""
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from diverse_mha.analysis.importance import ABLATION, GRADIENT
 from diverse_mha.analysis.labels import COMPONENT_TITLES
-from diverse_mha.analysis.protocol import Adapter
-from diverse_mha.analysis.results import Component, Model
+from diverse_mha.analysis.results import (
+    ABLATION,
+    GRADIENT,
+    ByHead,
+    Cka,
+    Component,
+    Divergence,
+    Measure,
+    Model,
+    Sentence,
+    Shown,
+    Svcca,
+)
 from diverse_mha.analysis.similarity import mean
 from diverse_mha.analysis.sites import components_of
 from diverse_mha.attention import HeadStates
-from diverse_mha.attention.sites import Site
+from diverse_mha.evaluation.protocol import Adapter, Batch, OwnSite
 
 TOKENS = 64  # tokens shown on each side; a block of a language model may have thousands
-#: Measure -> attribute, title, meaning of a strong colour. For a measure of pairs, the value of a
-#: head is the mean over the other heads of its module.
+#: Measure -> title of its map, and the meaning of a strong colour.
 MAPS = {
-    "cka": ("pairs", "CKA with the other heads of the layer", "more similar"),
-    "svcca": ("pairs", "SVCCA with the other heads of the layer", "more similar"),
-    "jsd": ("pairs_per_row", "JSD per query from the other heads of the layer", "differs more"),
-    "entropy": ("heads", "entropy of the attention, nats", "less sharp"),
-    ABLATION: ("heads", "rise of the loss without the head, bits per {unit}", "needed more"),
-    GRADIENT: ("heads", "|gradient| of a gate on the head, bits per {unit}", "needed more"),
+    "cka": ("CKA with the other heads of the layer", "more similar"),
+    "svcca": ("SVCCA with the other heads of the layer", "more similar"),
+    "jsd": ("JSD per query from the other heads of the layer", "differs more"),
+    "entropy": ("entropy of the attention, nats", "less sharp"),
+    ABLATION: ("rise of the loss without the head, bits per {unit}", "needed more"),
+    GRADIENT: ("|gradient| of a gate on the head, bits per {unit}", "needed more"),
 }
 
 
 def take_sentence(
-    model: Adapter, batch: Any, index: int, states: dict[str, list[HeadStates]], sites: list[Site]
-) -> dict:
+    model: Adapter[Batch, OwnSite],
+    batch: Batch,
+    index: int,
+    states: dict[str, list[HeadStates]],
+    sites: Sequence[OwnSite],
+) -> Sentence:
     """Return the attention weights of one sentence of a batch, without padding.
 
     Args:
@@ -41,11 +55,10 @@ def take_sentence(
         sites: the modules to show. Pruned heads get weights of 0.
 
     Returns:
-        ``{"number", "components": {component: {"queries", "keys", "weights"}}}``: the sentence's
-        number as in the data, the first ``TOKENS`` tokens of queries and keys, and the weights w
-        (layers, heads, queries, keys) as round(255 w) in base64.
+        The sentence's number, and for each component the first ``TOKENS`` tokens of queries and
+        keys, and the weights.
     """
-    components = {}
+    components: dict[str, Shown] = {}
     row = index * model.rows  # an example with a pair of sentences has two rows; show the first
     for component in components_of(sites):
         layers = states[component]
@@ -56,8 +69,9 @@ def take_sentence(
         for site in sites:
             if site.component != component:
                 continue
-            own = layers[site.number - 1].weights[row].float().cpu()[:, real_t][:, :, real_s]
-            own = torch.stack(site.numbers.spread(list(own), torch.zeros_like(own[0])))
+            own = layers[site.number - 1].required("weights")[row].float().cpu()
+            own = own[:, real_t][:, :, real_s]
+            own = torch.stack(site.numbers.spread(own, torch.zeros_like(own[0])))
             weights += (own * 255).round().byte().numpy().tobytes()
         components[component] = {
             "queries": [queries[t] for t in real_t],
@@ -73,7 +87,7 @@ def _real(padding: Tensor | None, row: int, length: int) -> list[int]:
     return list(real)[:TOKENS]
 
 
-def view_data(analyses: list[tuple[Model, list[dict]]]) -> dict:
+def view_data(analyses: Sequence[tuple[Model, list[Sentence]]]) -> dict[str, Any]:
     """Return the input of ``templates/view.js``, ready for JSON."""
     models, measured = [], analyses[0][0].summary
     for result, sentences in analyses:
@@ -90,9 +104,7 @@ def view_data(analyses: list[tuple[Model, list[dict]]]) -> dict:
     importance = analyses[0][0].importance
     unit = importance.unit if importance else ""
     measures = {
-        m: [title.format(unit=unit), strong]
-        for m, (_, title, strong) in MAPS.items()
-        if m in measured
+        m: [title.format(unit=unit), strong] for m, (title, strong) in MAPS.items() if m in measured
     }
     return {"models": models, "measures": measures}
 
@@ -101,11 +113,18 @@ def _rows(entry: Component, measure: str) -> list[list[float | None]]:
     """Return layer -> value of ``measure`` for each head, as nested lists."""
     rows = []
     for layer in entry.layers.values():
-        values = getattr(layer[measure], MAPS[measure][0], None) or [None] * entry.heads
-        if measure in ("cka", "svcca", "jsd"):
-            values = [
-                mean([x for other, x in enumerate(row or ()) if other != head])
-                for head, row in enumerate(values)
-            ]
+        values = _by_head(layer.get(measure)) or [None] * entry.heads
         rows.append([None if value is None else round(value, 5) for value in values])
     return rows
+
+
+def _by_head(measure: Measure | None) -> ByHead:
+    """Return the value of each head; for a measure of pairs, the mean over the other heads."""
+    if measure is None:
+        return []
+    if not isinstance(measure, Cka | Svcca | Divergence):
+        return measure.heads
+    pairs = measure.pairs_per_row if isinstance(measure, Divergence) else measure.pairs
+    return [
+        mean(x for other, x in enumerate(row) if other != head) for head, row in enumerate(pairs)
+    ]

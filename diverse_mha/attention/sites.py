@@ -4,10 +4,19 @@ Read by the analysis, and by the adapters through which it sees models of fairse
 transformers.
 """
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Value = TypeVar("Value")
+Missing = TypeVar("Missing")
+Measure = TypeVar("Measure", bound="DataclassInstance")
+Batch = TypeVar("Batch")  # the adapter's own
 
 
 class HeadNumbers(NamedTuple):
@@ -26,14 +35,14 @@ class HeadNumbers(NamedTuple):
         """Numbers of the pruned heads."""
         return [n for n in range(1, self.total + 1) if n not in self.kept]
 
-    def spread(self, values: list, missing: Any = None) -> list:
+    def spread(self, values: Iterable[Value], missing: Missing) -> list[Value | Missing]:
         """Return the values of the heads that are left, with ``missing`` at pruned heads."""
         by_head = dict(zip(self.kept, values, strict=True))
         return [by_head.get(n, missing) for n in range(1, self.total + 1)]
 
-    def number(self, measure: Any) -> Any:
+    def number(self, measure: Measure) -> Measure:
         """Insert None at pruned heads in all lists and matrices of a measure, a dataclass."""
-        if measure is None or not self.pruned:
+        if not self.pruned:
             return measure
         changed = {}
         for f in fields(measure):
@@ -42,9 +51,10 @@ class HeadNumbers(NamedTuple):
                 pairs = ((*map(int, pair.split("-")), x) for pair, x in value.items())
                 value = {f"{self.kept[i - 1]}-{self.kept[j - 1]}": x for i, j, x in pairs}
             elif isinstance(value, list) and isinstance(value[0], list):
-                value = self.spread(list(map(self.spread, value)), [None] * self.total)
+                rows = [self.spread(row, None) for row in value]
+                value = self.spread(rows, [None] * self.total)
             elif isinstance(value, list):
-                value = self.spread(value)
+                value = self.spread(value, None)
             changed[f.name] = value
         return replace(measure, **changed)
 
@@ -52,9 +62,20 @@ class HeadNumbers(NamedTuple):
 class Site(Protocol):
     """An attention module of a model; an adapter may add what it needs to find the module."""
 
-    component: str  # encoder, cross or decoder
-    number: int  # layer, from 1
-    numbers: HeadNumbers
+    @property
+    def component(self) -> str:
+        """The component: encoder, cross or decoder."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """The layer, from 1."""
+        ...
+
+    @property
+    def numbers(self) -> HeadNumbers:
+        """The numbers of the heads that are left after pruning."""
+        ...
 
 
 class Head(NamedTuple):
@@ -68,14 +89,14 @@ class Head(NamedTuple):
         return f"{self.component} {self.layer}.{self.head}"
 
 
-class Encoded(NamedTuple):
+class Encoded(NamedTuple, Generic[Batch]):
     """A batch of given sentences, and its token ids without padding."""
 
-    batch: Any  # the adapter's own
+    batch: Batch
     source: list[Tensor]  # ids that the encoder (of a language model: the decoder) reads
     predicted: list[Tensor] | None  # ids that the decoder predicts; None for an encoder
 
 
-def heads_in(sites: list[Site]) -> list[Head]:
+def heads_in(sites: Iterable[Site]) -> list[Head]:
     """Return the heads of some modules, without those that ``prune --remove`` has removed."""
     return [Head(site.component, site.number, n) for site in sites for n in site.numbers.kept]

@@ -74,7 +74,7 @@ class Progress:
 
 def with_progress(
     items: Iterable[Item], label: str, unit: str, *, total: int | None = None
-) -> Iterator:
+) -> Iterator[Item]:
     """Yield ``items`` with their progress and the time left on stderr.
 
     ``label`` names the computation, ``unit`` an item. If the items have no length, give ``total``;

@@ -1,7 +1,7 @@
 """Checkpoints of fairseq and of this package, as the analysis sees them.
 
-``FairseqAdapter`` fulfils the protocol in ``analysis/protocol.py``; ``evaluation/opener.py`` opens
-it for ``analyze``, ``prune`` and ``diverse_mha.load``.
+``FairseqAdapter`` fulfils the protocol in ``protocol.py``; ``opener.py`` opens it for ``analyze``,
+``prune`` and ``diverse_mha.load``.
 """
 
 import contextlib
@@ -114,7 +114,7 @@ class FairseqAdapter:
         )
         return one == two
 
-    def encode(self, sentences: Sequence, target: Sequence[str] | None, beam: int) -> Encoded:
+    def encode(self, sentences: Sequence, target: Sequence[str] | None, beam: int) -> Encoded[dict]:
         """Return sentences as a batch on the model's device; see ``analysis.heads``."""
         sample, source, predicted = self._make_sample(sentences, target, beam)
         sample["id"] = torch.arange(len(sentences))

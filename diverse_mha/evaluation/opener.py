@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from diverse_mha.common.errors import UserError, add_number
 from diverse_mha.common.files import sha256_of
+from diverse_mha.evaluation.protocol import AnyAdapter
 
 CONFIG = "config.json"  # file of a folder of transformers
 
@@ -93,8 +94,8 @@ def is_folder(path: Any) -> bool:
 
 def open_heads(
     paths: Sequence[Any], source: Source | str | Path, *, cpu: bool = False, tokenizer: Any = None
-) -> list[Any]:
-    """Open models that are compared with each other, as ``analysis.protocol.Adapter``.
+) -> Sequence[AnyAdapter]:
+    """Open models that are compared with each other.
 
     Args:
         paths: checkpoints, or folders of transformers, or its models as objects.

@@ -14,7 +14,7 @@ from diverse_mha.common.errors import UserError
 MADE_BY = "made_by"  # key of an output file under which a command writes its name
 
 
-def add_force(parser: argparse.ArgumentParser) -> None:
+def add_force(parser: argparse._ActionsContainer) -> None:
     """Declare ``--force``."""
     parser.add_argument(
         "--force", action="store_true",

@@ -1,6 +1,6 @@
 """Models of transformers, as the analysis sees them.
 
-``HubAdapter`` fulfils the protocol in ``analysis/protocol.py``; ``evaluation/opener.py`` opens it
+``HubAdapter`` fulfils the protocol in ``evaluation/protocol.py``; ``evaluation/opener.py`` opens it
 for ``analyze``, ``prune``, ``align`` and ``diverse_mha.load``. The model's attention calls the
 function of ``hub/attention.py`` during a measurement, and its own one otherwise.
 """
@@ -366,7 +366,9 @@ class HubAdapter:
                     return False
         return True
 
-    def encode(self, sentences: Sequence, target: Sequence[str] | None, beam: int) -> Encoded:
+    def encode(
+        self, sentences: Sequence, target: Sequence[str] | None, beam: int
+    ) -> Encoded[Batch]:
         """Return sentences as a batch on the model's device; see ``analysis.heads``."""
         examples = self.reader.given(sentences, target)
         for number, one in enumerate(examples, 1):

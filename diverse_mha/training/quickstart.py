@@ -24,7 +24,7 @@ def heads_alike(checkpoint: str, data: str, subset: str) -> dict[str, float]:
         name: fmean(
             cka.mean
             for layer in component.layers.values()
-            if (cka := layer["cka"]) is not None and cka.mean is not None
+            if (cka := layer.get("cka")) is not None and cka.mean is not None
         )
         for name, component in components.items()
     }

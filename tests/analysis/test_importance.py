@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from diverse_mha.analysis.importance import ABLATION, GRADIENT, ImportanceMeter
-from diverse_mha.analysis.results import Component, Importance, Model
+from diverse_mha.analysis.importance import ImportanceMeter
+from diverse_mha.analysis.results import ABLATION, GRADIENT, Component, Importance, Model
 from diverse_mha.analysis.similarity import summarise
 from diverse_mha.analysis.tables import legend, model_tables
 from diverse_mha.analysis.view import view_data

@@ -8,6 +8,7 @@ import torch
 from diverse_mha.analysis.results import to_json
 from diverse_mha.analysis.similarity import ModuleMeter, split_heads
 from diverse_mha.attention import HeadStates
+from diverse_mha.attention.sites import HeadNumbers
 from diverse_mha.common.files import ROOT
 from diverse_mha.measures.moments import Moments
 from diverse_mha.measures.unbiased import NormMoments, positions_needed, unbiased_cka
@@ -47,15 +48,21 @@ def test_unbiased_cka_equals_the_kernel_matrix_reference_for_any_batch_sizes(off
         torch.testing.assert_close(found, cka_from_kernels(x, 4), rtol=1e-8, atol=1e-9)
 
 
+def cka_of(outputs):
+    """Return the CKA of a module from its heads' outputs (B, H, T, D)."""
+    states = HeadStates(outputs=outputs)
+    meter = ModuleMeter(states, ("cka",), 0.99)
+    meter.update(states)
+    return meter.result(HeadNumbers.unpruned(outputs.size(1)))["cka"]
+
+
 def test_unbiased_cka_of_independent_heads_is_0_and_of_equal_heads_1():
     """Biased CKA of independent heads with 32 dimensions is about 1/3 at 64 positions."""
     values, biased = [], []
     for seed in range(40):
         outputs = torch.randn(1, 3, 64, 32, generator=torch.Generator().manual_seed(seed))
         outputs[:, 2] = outputs[:, 1]
-        meter = ModuleMeter(("cka",), 0.99)
-        meter.update(HeadStates(outputs=outputs))
-        found = to_json(meter.result()["cka"])
+        found = to_json(cka_of(outputs))
         biased.append(found["pairs"][0][1])
         assert found["pairs_unbiased"][1][2] == pytest.approx(1)
         values.append(found["pairs_unbiased"][0][1])
@@ -71,9 +78,7 @@ def cka_of_random_heads(positions, shared, width=64, heads=8):
     generator = torch.Generator().manual_seed(positions)
     outputs = torch.randn(1, heads, positions, width, generator=generator)
     outputs[..., : int(shared * width)] = outputs[:, :1, :, : int(shared * width)]
-    meter = ModuleMeter(("cka",), 0.99)
-    meter.update(HeadStates(outputs=outputs))
-    cka = meter.result()["cka"]
+    cka = cka_of(outputs)
     return cka.mean, cka.unbiased_mean
 
 
@@ -102,12 +107,8 @@ def test_the_needed_positions_reduce_the_bias_to_0_02(positions, shared, needed)
 def test_unbiased_cka_is_0_for_a_constant_head_and_none_for_three_positions():
     outputs = torch.randn(1, 2, 4, 3)
     outputs[:, 0] = 1.0
-    meter = ModuleMeter(("cka",), 0.99)
-    meter.update(HeadStates(outputs=outputs))
-    assert meter.result()["cka"].pairs_unbiased[0][1] == 0
-    few = ModuleMeter(("cka",), 0.99)
-    few.update(HeadStates(outputs=outputs[:, :, :3]))
-    assert few.result()["cka"].unbiased_mean is None
+    assert cka_of(outputs).pairs_unbiased[0][1] == 0
+    assert cka_of(outputs[:, :, :3]).unbiased_mean is None
 
 
 # The next tests check that the order and size of batches do not change the moments.

@@ -117,7 +117,7 @@ def test_a_copied_checkpoint_is_no_further_seed_of_a_curve(checkpoint, data, tmp
         path.parent.mkdir()
         torch.save(torch.load(checkpoint) | {"comment": str(path)}, path)
     words = [str(data), "--curve", "0,1", "--score-subset", "valid", "--cpu", "--output"]
-    monkeypatch.setattr(pruning, "_scores", lambda *_: pytest.fail("refuse before scoring"))
+    monkeypatch.setattr(pruning, "_scored", lambda *_: pytest.fail("refuse before scoring"))
     with pytest.raises(UserError, match="seed2.*has the weights of .*seed1.*, so it is no further"):
         run(["prune", *map(str, copies), *words, str(tmp_path / "curve")])
 

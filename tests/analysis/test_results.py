@@ -1,6 +1,14 @@
 """Results of an analysis, written to scores.json."""
 
-from diverse_mha.analysis.results import Component, Content, Model, Score, Sharpness, to_json
+from diverse_mha.analysis.results import (
+    Component,
+    Content,
+    Disagreement,
+    Model,
+    Score,
+    Sharpness,
+    to_json,
+)
 
 
 def test_json_has_only_measured_values():
@@ -26,7 +34,7 @@ def test_json_has_only_measured_values():
             }
         },
     }
-    model.disagreement = {"encoder": {"output": Score([0.5], 0.5, Score([None], None))}}
+    model.disagreement = {"encoder": {"output": Disagreement([0.5], 0.5, Score([None], None))}}
     score = to_json(model)["disagreement"]["encoder"]["output"]
     assert score == {
         "layers": [0.5],

@@ -8,6 +8,7 @@ from diverse_mha.analysis.results import (
     Cka,
     Component,
     Content,
+    Disagreement,
     Model,
     Score,
     Sharpness,
@@ -22,7 +23,7 @@ SCORES = ("subspace", "position", "output")
 
 
 def score(layers):
-    return Score(layers, None, Score(layers, None))
+    return Disagreement(layers, None, Score(layers, None))
 
 
 def result(name, cka, out, components=("encoder", "cross", "decoder")):
@@ -111,7 +112,7 @@ def test_component_score_is_the_geometric_mean_of_its_layers():
 
 def test_a_layer_without_a_score_is_a_dash_and_does_not_count_in_means():
     found = result("a", 0.0, 0.5)
-    found.disagreement["cross"]["output"] = Score([0.5, 0.5], None, Score([0.3, None], None))
+    found.disagreement["cross"]["output"] = Disagreement([0.5, 0.5], None, Score([0.3, None], None))
     (table,) = (t for t in model_tables(found) if "Out." in t.headings)
     column = table.headings.index("Out. i≠j")
     assert [row[column] for row in table.groups[1]] == ["0.300", "-", "0.300"]

@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from transformers.pytorch_utils import Conv1D
 
-from diverse_mha.analysis.importance import ABLATION, GRADIENT, ImportanceMeter
+from diverse_mha.analysis.importance import ImportanceMeter
+from diverse_mha.analysis.results import ABLATION, GRADIENT
 from diverse_mha.analysis.similarity import HeadsMeter
 from diverse_mha.common.errors import UserError
 from diverse_mha.hub import HeadTerms
