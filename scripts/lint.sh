@@ -7,7 +7,7 @@ cd "$root"
 code=0
 "$python" -m ruff check . || code=1
 "$python" -m ruff format --check . || code=1
-# The rooms that pyproject.toml lists. Its wheels have all that it needs, node too.
+# All of diverse_mha/. Its wheels have all that it needs, node too.
 "$python" -m basedpyright --pythonpath "$python" || code=1
 # Not tests/, where words are misspelt on purpose.
 "$python" -m codespell_lib -- *.md .ci benchmarks configs data-prep diverse_mha docs examples \
