@@ -6,9 +6,9 @@ repository's folder:
     python -m tests.mutate --files 'diverse_mha/recipes/*.py' --count 20 --out mutants.jsonl
 
 Each mutant has one operator, comparison, number, flag or order of two arguments changed. First the
-tests of the file run, then the unit and all tests of its folder, then ``--wider``. mutmut and
-cosmic-ray are not used, because they run the same tests for every mutant, and the suite takes
-minutes. The same command goes on where it was stopped; without ``--closest`` it runs the other
+unit tests that import the file run (or its package, if none does), then those of its folder, all
+tests of its folder, and ``--wider``. mutmut and cosmic-ray are not used, because they run the same
+tests for every mutant, and the suite takes minutes. The same command goes on where it was stopped; without ``--closest`` it runs the other
 tests for those that survived.
 """
 
@@ -123,13 +123,24 @@ def mutants_of(file: str, source: str) -> list[Mutant]:
 def tests_of(file: str, wider: list[str]) -> list[list[str]]:
     """Return arguments of pytest, those of the closest and quickest tests first."""
     path = Path(file)
-    folder = Path("tests", *path.parts[1:-1])
-    own, units = folder / f"test_{path.name}", "not integration and not system and not gpu"
-    every = "not system and not gpu"
-    steps = [["-m", every, str(own)]] if (ROOT / own).exists() else []
-    if (ROOT / folder).exists():
-        steps += [["-m", units, str(folder)], ["-m", every, str(folder)]]
+    units, every = "not integration and not system and not gpu", "not system and not gpu"
+    own = Path("tests", *path.parts[1:-1])
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))
+    closest = [test for test in tests if imports(test, path)]
+    closest = closest or [test for test in tests if imports(test, path.parent)]
+    steps = [["-m", units, *(str(test.relative_to(ROOT)) for test in closest)]] if closest else []
+    if (ROOT / own).is_dir():
+        steps += [["-m", units, str(own)], ["-m", every, str(own)]]
     return [*steps, ["-m", every, *wider]] if wider else steps
+
+
+def imports(test: Path, path: Path) -> bool:
+    """Return True if a file of tests imports the module of a path."""
+    *package, name = path.with_suffix("").parts
+    dotted = ".".join(package)
+    text = test.read_text(encoding="utf-8")
+    parted = re.findall(rf"^ *from {dotted} import (\([^)]*\)|.*)", text, re.M)
+    return f"{dotted}.{name}" in text or any(re.search(rf"\b{name}\b", names) for names in parted)
 
 
 def failure(tree: Path, tests: list[str], seconds: float) -> str:
