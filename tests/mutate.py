@@ -8,8 +8,8 @@ repository's folder:
 Each mutant has one operator, comparison, number, flag or order of two arguments changed. First the
 unit tests that import the file run (or its package, if none does), then those of its folder, all
 tests of its folder, and ``--wider``. mutmut and cosmic-ray are not used, because they run the same
-tests for every mutant, and the suite takes minutes. The same command goes on where it was stopped; without ``--closest`` it runs the other
-tests for those that survived.
+tests for every mutant, and the suite takes minutes. The same command goes on where it was stopped;
+without ``--closest`` it runs the other tests for those that survived.
 """
 
 import argparse
