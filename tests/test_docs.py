@@ -49,7 +49,7 @@ def test_the_torch_example_runs_without_fairseq():
 @pytest.mark.parametrize("name", ["extending", "design", "arrays"])
 def test_a_page_gives_head_states_the_shapes_of_the_code(name):
     """Queries and keys differ in length in attention to the encoder."""
-    page = " ".join((ROOT / f"docs/{name}.md").read_text().split())
+    page = " ".join((ROOT / f"docs/{name}.md").read_text().replace("|", " ").split())
     code = inspect.getsource(HeadStates)
     shapes = dict(re.findall(r"(\w+): Tensor \| None = None  # (\(B, H, \w, \w\))", code))
     listed = re.findall(
