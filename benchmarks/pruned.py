@@ -38,7 +38,7 @@ def score(loaded: Loaded, batch: dict) -> None:
 
 def translate(loaded: Loaded, batch: dict) -> None:
     """Translate a batch by beam search."""
-    list(BeamSearch(loaded, BEAM, fast=False).translate([batch]))  # builds the search, too
+    list(BeamSearch(loaded, BEAM, fast=False).best([batch]))  # builds the search, too
 
 
 def load_and_translate(path: str, data: str, subset: str) -> None:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -187,7 +187,7 @@ class FairseqAdapter:
         search = BeamSearch(self.loaded, cfg, fast=False)
         numbers = torch.arange(len(net_input["src_tokens"]))
         sample = self.loaded.on_device({"id": numbers, "net_input": net_input})
-        return [tokens.long() for _, tokens in search.translate([sample])]
+        return [cast("Tensor", found.tokens).long() for _, found in search.best([sample])]
 
     def check_prunable(self) -> None:
         """Raise ``UserError`` unless the model's aggregation is linear."""

@@ -82,12 +82,10 @@ class Aligner(HeadAligner):
         lines = [line.split() for line in read_lines(path)] if path.is_file() else []
         return lines if len(lines) == len(self.loaded.task.dataset(subset)) else None
 
-    def pair(self, source: Tensor, target: Tensor, subwords: list[str]) -> Aligned:
-        """Align a source sentence, which has ``subwords``, to its translation.
-
-        Both sentences are token ids that end with eos.
-        """
-        sample = translation_batch(self.loaded.task, [source.long()], [target.long()])
+    def pair(self, subwords: list[str], target: Tensor) -> Aligned:
+        """Align a source sentence to its translation, which is token ids that end with eos."""
+        (source,), _ = self.loaded.task.get_interactive_tokens_and_lengths([subwords], " ".join)
+        sample = translation_batch(self.loaded.task, [source], [target.long()])
         sample["id"] = torch.zeros(1)
         (alignment,) = self._batch(self.loaded.on_device(sample), [(subwords, None)])
         return alignment

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,9 @@ from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import sha256_of, write_json
 from diverse_mha.common.machine import cores
 from diverse_mha.common.processes import ended_in_order
+from diverse_mha.common.progress import Progress
 from diverse_mha.common.vocabulary import say_unchecked
+from diverse_mha.evaluation.engine import Found, Text
 from diverse_mha.evaluation.outputs import MADE_BY
 from diverse_mha.fairseq_fixes.startup import deferred
 
@@ -39,54 +41,65 @@ class Search:
     max_tokens: int  # source subwords in a batch
 
 
+PORTION = 1000  # sentences that are translated between two updates of a progress bar
+
+
 class NotConvertible(UserError):
     """Error for a model or options that CTranslate2 cannot run."""
 
 
 class CTranslate2:
-    """A converted model.
+    """A converted model, and the settings of its search.
 
     Attributes:
-        longest_source: maximum number of subwords in a source sentence, without eos.
+        longest: maximum number of subwords in a source sentence, with eos.
         languages: source and target language.
     """
 
-    def __init__(self, folder: Path, positions: tuple[int, int], languages: tuple[str, str]):
+    def __init__(
+        self, folder: Path, positions: tuple[int, int], languages: tuple[str, str], search: Search
+    ):
         import ctranslate2
 
-        self.longest_source, self._longest = (most - 1 for most in positions)
-        self.languages = languages
+        self.longest, most = positions
+        self.languages, self._search = languages, search
+        self._most = min(search.longest, most - 1)
         threads = int(os.environ.get("OMP_NUM_THREADS") or cores())
         self._model = ctranslate2.Translator(
             str(folder), compute_type="float32", intra_threads=threads
         )
 
-    def translate(
-        self, sentences: Sequence[Sequence[str]], search: Search
-    ) -> Iterator[tuple[list[str], float]]:
-        """Yield the subwords and the score of each sentence's best translation.
-
-        As in fairseq, the score is the log-probability divided by length to the power of
-        ``lenpen``.
-        """
-        results = self._model.translate_batch(
-            [[*sentence] for sentence in sentences],
-            beam_size=search.beam,
-            length_penalty=search.lenpen,
-            max_batch_size=search.max_tokens,
-            batch_type="tokens",
-            max_input_length=0,
-            max_decoding_length=min(search.longest, self._longest),
-            return_scores=True,
-        )
-        for best in results:
-            yield best.hypotheses[0], best.scores[0]
+    def translate(self, text: Text, progress: Progress | None = None) -> Iterator[Found]:
+        """Yield the best translation of each sentence, in order."""
+        sentences = text.sentences()
+        longest = max(map(len, sentences), default=0)
+        if longest >= self.longest:
+            raise UserError(
+                f"{text}: has a sentence of {longest:,} subwords, but the model reads at most "
+                f"{self.longest - 1:,}; split the sentence"
+            )
+        step = PORTION if progress else max(len(sentences), 1)
+        for start in range(0, len(sentences), step):
+            results = self._model.translate_batch(
+                sentences[start : start + step],
+                beam_size=self._search.beam,
+                length_penalty=self._search.lenpen,
+                max_batch_size=self._search.max_tokens,
+                batch_type="tokens",
+                max_input_length=0,
+                max_decoding_length=self._most,
+                return_scores=True,
+            )
+            for best in results:
+                yield Found(best.hypotheses[0], best.scores[0])
+            if progress:
+                progress.advance(len(results))
 
 
 def open_engine(
     engine: str, checkpoint: str, data: str | Path, *, cpu: bool, search: Search, refused: str = ""
 ) -> CTranslate2 | None:
-    """Return the converted model, or None for fairseq's search.
+    """Return the converted model as an engine, or None for fairseq's search.
 
     Print the choice on stderr, unless ``engine`` is ``fairseq``.
 
@@ -114,7 +127,7 @@ def open_engine(
         return None
     note = f"searching by CTranslate2, model {model[0]} (to use fairseq: --engine fairseq)"
     print(note, file=sys.stderr)
-    return CTranslate2(*model)
+    return CTranslate2(*model, search)
 
 
 def _refused(checkpoint: str, search: Search) -> str:
@@ -161,7 +174,7 @@ def _convert(checkpoint: str, data: str, folder: Path, of: dict) -> dict:
     """Convert a checkpoint, and return the content of ``MADE_FILE``."""
     diverse_mha.register()
     from diverse_mha.evaluation.models import check_data
-    from diverse_mha.evaluation.states import check_translates, grouped, languages_of, open_state
+    from diverse_mha.evaluation.states import check_translates, grouped, open_state
     from diverse_mha.models.stock_form import stock_state
 
     state = open_state(checkpoint)
@@ -171,12 +184,23 @@ def _convert(checkpoint: str, data: str, folder: Path, of: dict) -> dict:
         stock = stock_state(checkpoint, state, namespace=True)
     except UserError as error:
         raise NotConvertible(str(error)) from None
-    positions = stock["args"].max_source_positions, stock["args"].max_target_positions
-    made = {"of": of, "positions": positions, "languages": languages_of(state, data)}
-    # False: the checkpoint does not record its dictionaries.
-    made["checked"] = check_data(checkpoint, state, data)
+    args, checked = stock["args"], check_data(checkpoint, state, data)
+    name_languages(args, data)
+    made = {
+        "of": of,
+        "positions": (args.max_source_positions, args.max_target_positions),
+        "languages": (args.source_lang, args.target_lang),
+        "checked": checked,  # False: the checkpoint does not record its dictionaries
+    }
+    place = {"prefix": f".{folder.name}.", "dir": folder.absolute().parent}
     try:
-        _replace(folder, checkpoint, stock, data, made)
+        with ended_in_order(), tempfile.TemporaryDirectory(**place) as beside:
+            model = Path(beside, "model")
+            convert_stock(checkpoint, stock, data, model)
+            write_json(model / MADE_FILE, made)
+            if folder.exists():
+                folder.rename(Path(beside, "before"))  # removed with the temporary folder
+            model.rename(folder)
     except OSError as error:
         raise NotConvertible(f"{folder}: cannot be written ({error.strerror})") from error
     return made
@@ -190,17 +214,6 @@ def _made(folder: Path) -> dict | None:
         return None
 
 
-def _replace(folder: Path, checkpoint: str, stock: dict, data: str, made: dict) -> None:
-    beside = tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent)
-    with ended_in_order(), beside as place:
-        model = Path(place, "model")
-        convert_stock(checkpoint, stock, data, model)
-        write_json(model / MADE_FILE, made)
-        if folder.exists():
-            folder.rename(Path(place, "before"))  # removed with the temporary folder
-        model.rename(folder)
-
-
 def convert_stock(
     path: str, stock: dict, data: str, output: Path, quantization: str | None = None
 ) -> None:
@@ -208,8 +221,9 @@ def convert_stock(
 
     Args:
         path: the checkpoint, for messages.
-        stock: result of :func:`diverse_mha.models.stock_form.stock_state` with ``namespace=True``.
-        data: folder with the dictionaries.
+        stock: result of :func:`diverse_mha.models.stock_form.stock_state` with ``namespace=True``;
+            a translation model's names the languages.
+        data: folder with the dictionaries, which have been read.
         output: folder to create; ``stock.pt`` is written beside it.
         quantization: type of the parameters; None: unchanged.
     """
@@ -218,17 +232,12 @@ def convert_stock(
         from ctranslate2.converters import FairseqConverter
 
     from diverse_mha.evaluation.states import write_state
-    from diverse_mha.tasks.data_files import dictionaries_named
 
-    if stock["args"].task == "translation":
-        name_languages(stock["args"], data)
     checkpoint = output.with_name("stock.pt")
     write_state(stock, checkpoint)
     try:
-        with dictionaries_named(data):
-            converter = FairseqConverter(str(checkpoint), str(data))
-            converter.convert(str(output), quantization=quantization)
-    except (UserError, OSError):
+        FairseqConverter(str(checkpoint), data).convert(str(output), quantization=quantization)
+    except OSError:
         raise
     except Exception as error:  # an unsupported option, such as adaptive softmax
         reason = " ".join(str(error).split())[:200]
@@ -239,5 +248,5 @@ def name_languages(args: argparse.Namespace, data: str) -> None:
     """Infer the languages from the data if the model's options do not name them."""
     from fairseq.data.data_utils import infer_language_pair
 
-    if not hasattr(args, "source_lang") or not hasattr(args, "target_lang"):
+    if not (getattr(args, "source_lang", None) and getattr(args, "target_lang", None)):
         args.source_lang, args.target_lang = infer_language_pair(data)

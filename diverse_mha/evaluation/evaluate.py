@@ -27,8 +27,9 @@ from diverse_mha.common.progress import Progress
 from diverse_mha.corpora.prepared import preparation, subwords_of
 from diverse_mha.corpora.subwords import join_subwords
 from diverse_mha.corpora.text import make_detokeniser, read_parallel
-from diverse_mha.evaluation.ctranslate2_engine import CTranslate2, Search, open_engine
+from diverse_mha.evaluation.ctranslate2_engine import Search, open_engine
 from diverse_mha.evaluation.fairseq_command import (
+    Inputs,
     add_samples,
     evaluation_output,
     evaluation_parser,
@@ -43,7 +44,7 @@ from diverse_mha.evaluation.states import check_translates, settings
 from diverse_mha.evaluation.translate import add_beam_arguments, add_engine
 from diverse_mha.tasks.data_files import check_split, splits_in
 
-PORTION = 1000  # sentences that CTranslate2 translates between two updates of the progress bar
+GENERATE = "fairseq-generate"  # the command whose options this one takes
 _REFUSED: dict[str, str] = dict.fromkeys(
     ("--source-lang", "--target-lang", "-s", "-t"),
     "is set by this command; use --target-lang LANG (default: the checkpoint's)",
@@ -149,90 +150,61 @@ def check_count(count: int, what: str, lines: int) -> None:
         )
 
 
-def search_by_fairseq(decoding: Decoding, sentences: int) -> list[str]:
-    """Translate a split of the data by fairseq; return the best translations in order.
+class Split:
+    """A split of the data, as both engines read it."""
 
-    ``sentences`` is the split's number of sentences, for the progress bar.
-    """
+    def __init__(self, inputs: Inputs, pair: tuple[str, str], language: str):
+        self._subset, self._language, self._data = inputs.subset, language, Path(inputs.data)
+        self._prefix = self._data / f"{inputs.subset}.{'-'.join(pair)}.{language}"
+
+    def __str__(self) -> str:
+        return str(self._prefix)
+
+    def sentences(self) -> list[list[str]]:
+        """Return the sentences as subwords."""
+        words = Dictionary.load(str(self._data / f"dict.{self._language}.txt"))
+        return [
+            [words[token] for token in line.tolist() if token != words.eos()]
+            for line in _load(self._prefix)
+        ]
+
+    def dataset(self, task: Any) -> Any:
+        """Return the split of fairseq's task."""
+        task.load_dataset(self._subset)
+        return task.dataset(self._subset)
+
+
+def open_fairseq(decoding: Decoding) -> BeamSearch:
+    """Open the models and fairseq's search, with the options of fairseq-generate."""
     from fairseq import options, tasks, utils
 
-    inputs, name = decoding.inputs, "fairseq-generate"
+    inputs = decoding.inputs
     words = ["--source-lang", decoding.source_lang, "--target-lang", decoding.target_lang]
     words += ["--beam", str(decoding.beam), "--lenpen", str(decoding.lenpen)]
-    cfg = parse_for_fairseq(name, options.get_generation_parser(), inputs, words)
-    with options_blamed(name, inputs):
+    cfg = parse_for_fairseq(GENERATE, options.get_generation_parser(), inputs, words)
+    with options_blamed(GENERATE, inputs):
         overrides = ast.literal_eval(cfg.common_eval.model_overrides)
         if cfg.generation.sampling and cfg.generation.nbest != cfg.generation.beam:
             raise ValueError("--sampling requires --nbest to be equal to --beam")
     if not cfg.generation.no_seed_provided:
         np.random.seed(cfg.common.seed)
         utils.set_torch_seed(cfg.common.seed)
-    opened = {"cpu": cfg.common.cpu, "half": cfg.common.fp16}
+    opened = {"cpu": cfg.common.cpu, "half": cfg.common.fp16, "overrides": overrides}
     with fitting(inputs.checkpoint, inputs.data):
         task = tasks.setup_task(cfg.task)
-        loaded = open_models(
-            inputs.checkpoints, inputs.data, task=task, overrides=overrides, states=inputs.states,
-            **opened,
-        )  # fmt: skip
-        extra = None
-        if path := cfg.generation.lm_path:
-            extra = open_models(path, inputs.data, overrides=overrides, **opened).model
-        with options_blamed(name, inputs):
-            task.load_dataset(inputs.subset)
-            batches = task.get_batch_iterator(
-                task.dataset(inputs.subset),
-                max_tokens=cfg.dataset.max_tokens or (None if cfg.dataset.batch_size else 12000),
-                max_sentences=cfg.dataset.batch_size,
-                max_positions=loaded.longest,
-                seed=cfg.common.seed,
-                num_workers=cfg.dataset.num_workers,
-                data_buffer_size=cfg.dataset.data_buffer_size,
-            ).next_epoch_itr(shuffle=False)
-            # --bpe and --tokenizer have no effect, but incomplete ones are refused.
-            task.build_tokenizer(cfg.tokenizer)
-            task.build_bpe(cfg.bpe)
-            search = BeamSearch(loaded, cfg, language_model=extra)
-            found = {}
-            with Progress("translating", "sentences", sentences) as progress:
-                filled = (loaded.on_device(batch) for batch in batches if "net_input" in batch)
-                for number, tokens in search.translate(filled, progress):
-                    found[number] = search.text(tokens, decoding.post_process)
-    return [found[number] for number in sorted(found)]
-
-
-def search_by_engine(engine: CTranslate2, decoding: Decoding, pair: tuple[str, str]) -> list[str]:
-    """Translate a split of the data by CTranslate2; return the best translations in order."""
-    inputs, source = decoding.inputs, decoding.source_lang
-    vocabulary = Dictionary.load(str(Path(inputs.data, f"dict.{source}.txt")))
-    prefix = Path(inputs.data, f"{inputs.subset}.{'-'.join(pair)}.{source}")
-    sentences = [
-        [vocabulary[token] for token in line.tolist() if token != vocabulary.eos()]
-        for line in _load(prefix)
-    ]
-    longest = max(map(len, sentences), default=0)
-    if longest > engine.longest_source:
-        raise UserError(
-            f"{prefix}: has a sentence of {longest:,} subwords, but the model reads at most "
-            f"{engine.longest_source:,}; split the sentence"
-        )
-    search = _search(decoding)
-    translations = []
-    with Progress("translating", "sentences", len(sentences)) as progress:
-        for start in range(0, len(sentences), PORTION):
-            portion = sentences[start : start + PORTION]
-            for best, _ in engine.translate(portion, search):
-                translations.append(join_subwords(best, decoding.post_process))
-            progress.advance(len(portion))
-    return translations
+        paths, states = inputs.checkpoints, inputs.states
+        loaded = open_models(paths, inputs.data, task=task, states=states, **opened)
+        path = cfg.generation.lm_path
+        extra = open_models(path, inputs.data, **opened).model if path else None
+    with options_blamed(GENERATE, inputs):
+        # --bpe and --tokenizer have no effect, but incomplete ones are refused.
+        task.build_tokenizer(cfg.tokenizer)
+        task.build_bpe(cfg.bpe)
+        return BeamSearch(loaded, cfg, language_model=extra)
 
 
 def _load(prefix: Path) -> Any:
     return load_indexed_dataset(str(prefix))
-
-
-def _search(decoding: Decoding) -> Search:
-    """Return the search settings for CTranslate2, with fairseq-generate's default limits."""
-    return Search(decoding.beam, decoding.lenpen, longest=200, max_tokens=12000)
 
 
 def main(words: Sequence[str]) -> int:
@@ -288,7 +260,8 @@ def main(words: Sequence[str]) -> int:
     check_count(len(text), "sentences", len(tok))
     refused = next(iter(inputs.extra), "").partition("=")[0]
     engine = open_engine(
-        args.engine, inputs.checkpoint, data, cpu=args.cpu, search=_search(decoding),
+        args.engine, inputs.checkpoint, data, cpu=args.cpu,
+        search=Search(args.beam, args.lenpen, longest=200, max_tokens=12000),  # fairseq's limits
         refused=f"CTranslate2 does not support {refused}" if refused else "",
     )  # fmt: skip
     if args.engine == "auto":
@@ -298,11 +271,14 @@ def main(words: Sequence[str]) -> int:
     source_sha256 = sha256_of(source) if source.is_file() else None
 
     start = time.monotonic()
-    if engine is not None:
-        translated = search_by_engine(engine, decoding, pair)
-    else:
-        translated = search_by_fairseq(decoding, len(text))
-        check_count(len(translated), "translations", len(tok))
+    engine = engine or open_fairseq(decoding)
+    split, bar = Split(inputs, pair, source_lang), Progress("translating", "sentences", len(text))
+    with fitting(inputs.checkpoint, data), options_blamed(GENERATE, inputs), bar as progress:
+        translated = [
+            join_subwords(best.subwords, decoding.post_process)
+            for best in engine.translate(split, progress)
+        ]
+    check_count(len(translated), "translations", len(tok))
     seconds = time.monotonic() - start
     moses = args.moses_language or made.languages.get(target_lang) or target_lang
     plain = [*map(make_detokeniser(moses, tokeniser), translated)]

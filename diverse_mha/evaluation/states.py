@@ -15,7 +15,6 @@ from typing import cast
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data import data_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf, overwrite_args_by_name
 from omegaconf import DictConfig, OmegaConf
 
@@ -172,12 +171,3 @@ def check_translates(checkpoint: str, state: dict) -> None:
         )
     if state.get("cfg") is None and state.get("args") is None:
         raise UserError(f"{checkpoint}: has no options; give a checkpoint written by fairseq-train")
-
-
-def languages_of(state: dict, data: str | Path) -> tuple[str, str]:
-    """Return source and target language as named in a checkpoint, or else in the data."""
-    task = settings(state)
-    source, target = task.get("source_lang"), task.get("target_lang")
-    if not (source and target):
-        source, target = data_utils.infer_language_pair(str(data))
-    return cast("tuple[str, str]", (source, target))

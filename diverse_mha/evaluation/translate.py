@@ -5,7 +5,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
@@ -16,12 +16,13 @@ from diverse_mha.common.files import check_checkpoint, check_data_folder
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.progress import counted, hide_log, terminal_bar
 from diverse_mha.common.ranges import between
-from diverse_mha.corpora.prepared import preparation, read_side
+from diverse_mha.corpora.prepared import Side, preparation, read_side
 from diverse_mha.corpora.subwords import BLANK, blanks_found, join_subwords, reads_blanks
 from diverse_mha.evaluation.ctranslate2_engine import Search, open_engine
+from diverse_mha.evaluation.engine import Engine, Found, Lines
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from diverse_mha.evaluation.search import BeamSearch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,9 +63,9 @@ class Translation(NamedTuple):
     """A translated line."""
 
     text: str
-    source: str = ""  # the input line
-    subwords: str = ""  # subwords of the source
-    pair: tuple["Tensor", "Tensor"] | None = None  # source and target ids; None: empty, CTranslate2
+    source: str  # the input line
+    subwords: list[str]  # subwords of the source
+    found: Found  # the translation in subwords
 
 
 def add_beam_arguments(parser: argparse._ActionsContainer) -> None:
@@ -86,114 +87,88 @@ def add_engine(parser: argparse._ActionsContainer, default: str) -> None:
     )  # fmt: skip
 
 
-class Translator:
-    """Translates plain text with a model or an ensemble."""
+_EMPTY = Found([], 0.0)
 
-    def __init__(self, checkpoint: str, data: str | Path, options: argparse.Namespace):
-        hide_log()
-        for path in checkpoint.split(os.pathsep):
-            check_checkpoint(path)
-        check_data_folder(str(data))
-        preparation(Path(data))  # refuse a damaged corpus.json before the engine prints its note
-        self._options = options
-        self._settings = Search(options.beam, options.lenpen, options.max_len_b, options.max_tokens)
-        refused = "--alignments" if options.alignments else "--max-len-a"
-        refused = refused if options.alignments or options.max_len_a else ""
-        self._engine = open_engine(
-            options.engine, checkpoint, data, cpu=options.cpu, search=self._settings,
-            refused=f"CTranslate2 does not support {refused}" if refused else "",
-        )  # fmt: skip
-        if self._engine is None:
-            languages = self._open_fairseq(checkpoint, data)
-            self._longest = self._loaded.longest[0]
-        else:
-            languages = self._engine.languages
-            self._longest = self._engine.longest_source + 1  # including eos
-        self.sides = source, target = tuple(read_side(data, language) for language in languages)
-        self._encode, self._plain = source.encode(), target.detokenise()
-        self._post_process = target.made.post_process
-        self._reads_blanks = reads_blanks(source.made.method, source.model)
-        self.blanks: list[int] = []  # numbers of the lines whose U+2581 the model reads as a blank
 
-    def _open_fairseq(self, checkpoint: str, data: str | Path) -> tuple[str, str]:
-        """Open the model or ensemble and fairseq's search; return the languages."""
-        diverse_mha.register()
-        from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
-        from omegaconf import OmegaConf
+def translate(
+    engine: Engine,
+    lines: Iterable[str],
+    encode: Callable[[str], str],
+    decode: Callable[[list[str]], str],
+    *,
+    buffer: int,
+    max_tokens: int,
+) -> Iterator[Translation]:
+    """Yield the translations of lines of plain text in order; an empty line stays empty.
 
-        from diverse_mha.evaluation.equal_weights import note_equal_weights
-        from diverse_mha.evaluation.models import open_models
-        from diverse_mha.evaluation.search import BeamSearch
-        from diverse_mha.evaluation.states import check_translates, languages_of, open_state
+    Args:
+        engine: the model and its search.
+        lines: the text.
+        encode: splits a line into subwords, joined by spaces.
+        decode: joins the subwords of a translation to plain text.
+        buffer: number of lines that are translated together.
+        max_tokens: source subwords in a batch, with eos, which no line may exceed.
+    """
+    lines, start = iter(lines), 0
+    while portion := list(islice(lines, buffer)):
+        encoded = [encode(line).split() for line in portion]
+        for number, subwords in enumerate(encoded, start + 1):
+            _check_length(number, len(subwords) + 1, engine.longest, max_tokens)
+        found = engine.translate(Lines([subwords for subwords in encoded if subwords]))
+        for line, subwords in zip(portion, encoded, strict=True):
+            best = next(found) if subwords else _EMPTY
+            yield Translation(decode(best.subwords), line, subwords, best)
+        start += len(portion)
 
-        paths = checkpoint.split(os.pathsep)
-        states = {path: open_state(path) for path in paths}
-        for path, state in states.items():
-            check_translates(path, state)
-        note_equal_weights(paths, "the ensemble", states.__getitem__)
-        options = self._options
-        self._loaded = open_models(paths, data, cpu=options.cpu, states=states)
-        generation = GenerationConfig(
-            beam=options.beam,
-            lenpen=options.lenpen,
-            max_len_a=options.max_len_a,
-            max_len_b=options.max_len_b,
-        )
-        cfg = OmegaConf.structured(FairseqConfig(generation=generation))
-        self._beam_search = BeamSearch(self._loaded, cfg)
-        return languages_of(states[paths[0]], data)
 
-    def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
-        """Yield the translations of lines of plain text in order; an empty line stays empty."""
-        lines, start = iter(lines), 0
-        while portion := list(islice(lines, self._options.buffer)):
-            yield from self._portion(portion, start)
-            start += len(portion)
+def _check_length(number: int, length: int, longest: int, max_tokens: int) -> None:
+    line = f"line {number}: {length:,} subwords"
+    if length > longest:
+        raise UserError(f"{line}, but the model reads at most {longest:,}; split the line")
+    if length > max_tokens:
+        raise UserError(f"{line}, more than --max-tokens {max_tokens:,}; give {length} or more")
 
-    def _portion(self, lines: Sequence[str], start: int) -> list[Translation]:
-        encoded = [self._encode(line) for line in lines]
-        if self._reads_blanks:
-            self.blanks += [start + n for n, line in enumerate(lines, 1) if BLANK in line]
-        filled = [index for index, words in enumerate(encoded) if words.strip()]
-        batch = self._options.max_tokens
-        for index in filled:
-            length = len(encoded[index].split()) + 1
-            line = f"line {start + index + 1}: {length:,} subwords"
-            if length > self._longest:
-                most = f"but the model reads at most {self._longest:,}"
-                raise UserError(f"{line}, {most}; split the line")
-            if length > batch:
-                raise UserError(f"{line}, more than --max-tokens {batch:,}; give {length} or more")
-        translations = [Translation(self._plain(""))] * len(lines)
-        results = self._search([encoded[index] for index in filled]) if filled else []
-        for index, (joined, pair) in zip(filled, results, strict=True):
-            translations[index] = Translation(
-                self._plain(joined), lines[index], encoded[index], pair
-            )
-        return translations
 
-    def _search(self, encoded: list[str]) -> Iterator[tuple[str, "tuple[Tensor, Tensor] | None"]]:
-        """Yield each sentence's translation, with subwords joined, and the token ids.
+def _open(args: argparse.Namespace) -> Engine:
+    """Open the model or ensemble for a search by CTranslate2 or fairseq."""
+    hide_log()
+    for path in args.checkpoint.split(os.pathsep):
+        check_checkpoint(path)
+    check_data_folder(args.data)
+    preparation(Path(args.data))  # refuse a damaged corpus.json before the engine prints its note
+    option = "--alignments" if args.alignments else "--max-len-a" if args.max_len_a else ""
+    engine = open_engine(
+        args.engine, args.checkpoint, args.data, cpu=args.cpu,
+        search=Search(args.beam, args.lenpen, args.max_len_b, args.max_tokens),
+        refused=f"CTranslate2 does not support {option}" if option else "",
+    )  # fmt: skip
+    return engine or _open_fairseq(args)
 
-        Token ids are those of source and target with fairseq, and None with CTranslate2.
-        """
-        if self._engine is not None:
-            sentences = [words.split() for words in encoded]
-            for best, _ in self._engine.translate(sentences, self._settings):
-                yield join_subwords(best, self._post_process), None
-            return
-        task = self._loaded.task
-        sources, lengths = task.get_interactive_tokens_and_lengths(encoded, lambda line: line)
-        batches = task.get_batch_iterator(
-            task.build_dataset_for_inference(sources, lengths),
-            max_tokens=self._options.max_tokens,
-            max_positions=self._loaded.longest,
-            disable_iterator_cache=True,
-        ).next_epoch_itr(shuffle=False)
-        found = dict(self._beam_search.translate(map(self._loaded.on_device, batches)))
-        for number, source in enumerate(sources):
-            text = self._beam_search.text(found[number], self._post_process)
-            yield text, (source, found[number])
+
+def _open_fairseq(args: argparse.Namespace) -> "BeamSearch":
+    """Open the model or ensemble for a search by fairseq, and for alignments."""
+    diverse_mha.register()
+    from fairseq.dataclass.configs import DatasetConfig, FairseqConfig, GenerationConfig
+    from omegaconf import OmegaConf
+
+    from diverse_mha.evaluation.equal_weights import note_equal_weights
+    from diverse_mha.evaluation.models import open_models
+    from diverse_mha.evaluation.search import BeamSearch
+    from diverse_mha.evaluation.states import check_translates, open_state
+
+    paths = args.checkpoint.split(os.pathsep)
+    states = {path: open_state(path) for path in paths}
+    for path, state in states.items():
+        check_translates(path, state)
+    note_equal_weights(paths, "the ensemble", states.__getitem__)
+    heads = bool(args.alignments)
+    loaded = open_models(paths, args.data, cpu=args.cpu, heads=heads, states=states)
+    generation = GenerationConfig(
+        beam=args.beam, lenpen=args.lenpen, max_len_a=args.max_len_a, max_len_b=args.max_len_b
+    )
+    batches = DatasetConfig(max_tokens=args.max_tokens, num_workers=0, data_buffer_size=0)
+    cfg = OmegaConf.structured(FairseqConfig(generation=generation, dataset=batches))
+    return BeamSearch(loaded, cfg)
 
 
 def plain_lines(stream: BinaryIO) -> Iterator[str]:
@@ -205,25 +180,22 @@ def plain_lines(stream: BinaryIO) -> Iterator[str]:
             raise UserError(f"line {number}: is not UTF-8 text ({error.reason})") from None
 
 
-def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[Translation], str]:
+def _alignments(
+    engine: "BeamSearch", args: argparse.Namespace, source: Side, target: Side
+) -> Callable[[Translation], str]:
     """Return a function that formats a translation's source words, target words and alignment."""
     from diverse_mha.evaluation.aligner import Aligner
     from diverse_mha.evaluation.head_aligner import pharaoh
-    from diverse_mha.evaluation.models import open_models
 
-    if os.pathsep in args.checkpoint:
-        raise UserError("--alignments: not supported for ensembles; give one checkpoint")
-    aligner = Aligner(open_models(args.checkpoint, args.data, cpu=args.cpu, heads=True), args.data)
+    aligner = Aligner(engine.loaded, args.data)
     row = aligner.choose("--alignments", args.alignments)
     print(f"aligned by {aligner.candidates[row].describe()}", file=sys.stderr)
-
-    source, target = translator.sides
     words = source.words()
 
     def columns(line: Translation) -> str:
-        if line.pair is None:
+        if line.found.tokens is None:
             return "\t\t\t"
-        alignment = aligner.pair(*line.pair, line.subwords.split())
+        alignment = aligner.pair(line.subwords, line.found.tokens)
         written = words(line.source)
         if len(written) != len(alignment.sources):  # the subword model has other word boundaries
             written = source.unescape(alignment.sources)
@@ -236,20 +208,37 @@ def _alignments(args: argparse.Namespace, translator: Translator) -> Callable[[T
 def run(args: argparse.Namespace) -> int:
     """Carry out ``diverse-mha translate``."""
     import_plugin(args.user_dir)
-    translator = Translator(args.checkpoint, args.data, args)
-    columns = _alignments(args, translator) if args.alignments else lambda _: ""
+    if args.alignments and os.pathsep in args.checkpoint:
+        raise UserError("--alignments: not supported for ensembles; give one checkpoint")
+    engine = _open(args)
+    source, target = (read_side(args.data, language) for language in engine.languages)
+    detokenise = target.detokenise()
+
+    def decode(subwords: list[str]) -> str:
+        return detokenise(join_subwords(subwords, target.made.post_process))
+
+    columns = None
+    if args.alignments:
+        columns = _alignments(cast("BeamSearch", engine), args, source, target)
     if sys.stdin.isatty():
         args.buffer = 1  # interactive: answer each line
-    start, count = time.monotonic(), 0
+    translations = translate(
+        engine, plain_lines(sys.stdin.buffer), source.encode(), decode,
+        buffer=args.buffer, max_tokens=args.max_tokens,
+    )  # fmt: skip
+    replaces_blanks = reads_blanks(source.made.method, source.model)
+    start, count, blanks = time.monotonic(), 0, []
     cast("io.TextIOWrapper", sys.stdout).reconfigure(encoding="utf-8")
     with terminal_bar(unit=" lines") as bar:
-        for count, line in enumerate(translator.translate(plain_lines(sys.stdin.buffer)), 1):  # noqa: B007
+        for count, line in enumerate(translations, 1):
             # Flush after each buffer, so that the next program in a pipe need not wait.
-            print(line.text + columns(line), flush=count % args.buffer == 0)
+            print(line.text + (columns(line) if columns else ""), flush=count % args.buffer == 0)
+            if replaces_blanks and BLANK in line.source:
+                blanks.append(count)
             bar.update()
     seconds = time.monotonic() - start
-    if translator.blanks:
-        print(f"note: {blanks_found(translator.blanks)}", file=sys.stderr)
+    if blanks:
+        print(f"note: {blanks_found(blanks)}", file=sys.stderr)
     print(
         f"{counted(count, 'line')} in {seconds:.1f} s ({count / seconds:.0f} a second)",
         file=sys.stderr,

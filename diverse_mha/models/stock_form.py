@@ -149,11 +149,11 @@ def stock_state(path: str, state: dict, *, namespace: bool = False) -> dict:
         cfg |= {"model": model, "task": task, "tokenizer": config.get("tokenizer")}
         cfg["bpe"] = config.get("bpe")
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
-    filled = fill_pruned(_folded(state["model"], folds), pruned_heads(state["cfg"]), model)
+    pruned, parameters = pruned_heads(state["cfg"]), _folded(state["model"], folds)
     return {
         "args": args,
         "cfg": cfg,
-        "model": filled,
+        "model": fill_pruned(parameters, pruned, model),
         "optimizer_history": [history | {"num_updates": 0}],
         "task_state": {},
         "extra_state": {KEY: record} if (record := recorded(state)) else {},

@@ -9,7 +9,10 @@ import torch
 from fairseq import models
 
 from diverse_mha.common.errors import UserError
+from diverse_mha.common.progress import Progress
+from diverse_mha.evaluation import ctranslate2_engine
 from diverse_mha.evaluation.ctranslate2_engine import Search, open_engine
+from diverse_mha.evaluation.engine import Lines
 from tests.models.test_stock_form import checkpoint
 from tests.toy import SMALL, toy_task
 
@@ -54,7 +57,8 @@ def test_scores_of_ctranslate2_equal_those_of_our_model(model, tmp_path, lenpen)
     search = Search(beam=3, lenpen=lenpen, longest=9, max_tokens=100)
     lengths = set()
     engine = opened(tmp_path, search=search)
-    for source, (best, score) in zip(sources, engine.translate(sources, search), strict=True):
+    found = engine.translate(Lines(sources))
+    for source, (best, score, _) in zip(sources, found, strict=True):
         # At the maximum length CTranslate2 adds no end of sentence; fairseq does.
         ended = [*map(dictionary.index, best), *([eos] if len(best) < 9 else [])]
         lengths.add(len(best))
@@ -68,6 +72,25 @@ def test_scores_of_ctranslate2_equal_those_of_our_model(model, tmp_path, lenpen)
         expected -= float(torch.log1p(-log_probs[0, eos].exp()))
         assert score == pytest.approx(expected / len(ended) ** lenpen, abs=1e-4)
     assert 9 in lengths and len(lengths) > 1
+
+
+def test_a_progress_bar_counts_portions_of_the_sentences(model, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ctranslate2_engine, "PORTION", 2)
+    monkeypatch.setattr("diverse_mha.common.progress.EVERY", 0.0)
+    engine, text = opened(tmp_path), Lines([["a"], ["b", "a"], ["a"], ["b"], ["a", "a"]])
+    capsys.readouterr()
+    with Progress("translating", "sentences", 5) as progress:
+        found = [*engine.translate(text, progress)]
+    done = [line.split()[1] for line in capsys.readouterr().err.splitlines()]
+    assert done == ["2", "4"] and found == [*engine.translate(text)]
+
+
+def test_a_sentence_that_the_model_cannot_read_is_refused(model, tmp_path):
+    engine = opened(tmp_path)
+    fits, longer = (Lines([["a"] * (engine.longest - n)]) for n in (1, 0))
+    assert len([*engine.translate(fits)]) == 1
+    with pytest.raises(UserError, match="has a sentence of .* the model reads at most"):
+        next(engine.translate(longer))
 
 
 def test_a_model_is_converted_again_only_after_a_change(model, tmp_path, capsys):
@@ -93,9 +116,10 @@ def test_a_converted_model_is_opened_without_torch_and_fairseq(model, tmp_path):
     program = f"""
 import sys
 from diverse_mha.evaluation.ctranslate2_engine import Search, open_engine
+from diverse_mha.evaluation.engine import Lines
 engine = open_engine("auto", {str(tmp_path / "model.pt")!r}, {str(tmp_path)!r}, cpu=False,
                      search=Search(3, 1.0, 9, 100))
-assert len([*engine.translate([["a"]], Search(3, 1.0, 9, 100))]) == 1
+assert len([*engine.translate(Lines([["a"]]))]) == 1
 print(*engine.languages, *({{"torch", "fairseq"}} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -10,8 +10,19 @@ import torch
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import preparation
 from diverse_mha.evaluation import evaluate, fairseq_command
+from diverse_mha.evaluation.engine import Found
 from diverse_mha.evaluation.scores import Decoding
 from tests.corpora.test_prepared import NOTE
+
+
+class Engine:
+    """An engine that finds these translations."""
+
+    def __init__(self, *lines: str):
+        self.lines = lines
+
+    def translate(self, text, progress):
+        return (Found(line.split(), 0.0) for line in self.lines)
 
 
 def binarised(folder, words=("low@@ 3", "er 3"), names=("test.de-en.de.idx", "test.de-en.en.idx")):
@@ -100,15 +111,16 @@ def test_corpus_json_determines_text_settings(
         (tmp_path / folder / "test.en").write_text("a b c d , e\n")
     asked = []
 
-    def search(decoding, sentences):
+    def search(decoding):
         asked.append(decoding.post_process)
-        return ["a b c d , e"]
+        mark = "\u2581" if kind == "sentencepiece" else ""
+        return Engine(" ".join(mark + word for word in "a b c d , e".split()))
 
     torch.save({"model": {}}, tmp_path / "model.pt")
     for name in ("check_translates", "check_split"):
         monkeypatch.setattr(evaluate, name, lambda *_: None)
     monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
-    monkeypatch.setattr(evaluate, "search_by_fairseq", search)
+    monkeypatch.setattr(evaluate, "open_fairseq", search)
     command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
     evaluate.main(command)
     assert asked == [undone]
@@ -161,7 +173,7 @@ def test_foreign_files_beside_the_output_are_not_replaced(tmp_path, monkeypatch,
     for done in ("check_translates", "check_split"):
         monkeypatch.setattr(evaluate, done, lambda *_: None)
     monkeypatch.setattr(evaluate, "load_indexed_dataset", lambda path: ["a"])
-    monkeypatch.setattr(evaluate, "search_by_fairseq", lambda *_: ["a"])
+    monkeypatch.setattr(evaluate, "open_fairseq", lambda *_: Engine("a"))
     command = [str(tmp_path / "model.pt"), str(data), "--output", str(tmp_path / "out.json")]
     with pytest.raises(UserError, match=f"--output .*{name}: exists without out.json.*or --force"):
         evaluate.main(command)

@@ -7,6 +7,7 @@ import torch
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 
 from diverse_mha.common.progress import Progress
+from diverse_mha.corpora.subwords import join_subwords
 from diverse_mha.evaluation import search as module
 from diverse_mha.evaluation.models import Loaded
 from tests.toy import build_ours, dictionary_of, toy_batch, toy_task
@@ -41,13 +42,12 @@ def batch(*numbers: int) -> dict:
 
 def test_the_first_hypothesis_of_each_sentence_is_its_translation(search):
     sample = batch(*range(len(toy_batch()["net_input"]["src_tokens"])))
-    expected = [
-        best["tokens"] for best, *_ in search._generator.generate([*search._loaded.models], sample)
-    ]
+    hypotheses = search._generator.generate([*search.loaded.models], sample)
     sample["id"] = sample["id"].flip(0)
-    found = dict(search.translate([sample]))
-    for number, tokens in zip(sample["id"].tolist(), expected, strict=True):
-        assert found[number].equal(tokens.int())
+    found = dict(search.best([sample]))
+    for number, (expected, *_) in zip(sample["id"].tolist(), hypotheses, strict=True):
+        assert found[number].tokens.equal(expected["tokens"].int())
+        assert found[number].score == pytest.approx(float(expected["score"]))
 
 
 def test_progress_bar_counts_sentences_and_search_steps(search, monkeypatch, capsys):
@@ -57,7 +57,7 @@ def test_progress_bar_counts_sentences_and_search_steps(search, monkeypatch, cap
     count = len(toy_batch()["net_input"]["src_tokens"])
     samples = [batch(*range(count)), batch(*range(count, 2 * count))]
     with Progress("translating", "sentences", 2 * count) as progress:
-        assert len(dict(search.translate(samples, progress))) == 2 * count
+        assert len(dict(search.best(samples, progress))) == 2 * count
     assert EnsembleModel.forward_decoder is original
     head = f"translating: 0 of {2 * count} sentences, batch at token"
     printed = capsys.readouterr().err.splitlines()
@@ -74,8 +74,11 @@ def test_progress_bar_counts_sentences_and_search_steps(search, monkeypatch, cap
         (["lo@@", "w"], None, "lo@@ w"),
     ],
 )
-def test_a_translation_is_text_without_subwords(search, subwords, kind, text):
+def test_a_translation_is_text_without_subwords(search, monkeypatch, subwords, kind, text):
     words = dictionary_of(subwords)
-    search._loaded.task.target_dictionary = words
+    monkeypatch.setattr(search.loaded.task, "target_dictionary", words)
     tokens = torch.tensor([words.index(subword) for subword in subwords] + [words.eos()])
-    assert search.text(tokens, kind) == text
+    best = {"tokens": tokens, "score": torch.tensor(-1.0)}
+    monkeypatch.setattr(search.loaded.task, "inference_step", lambda *_, **__: [[best]])
+    ((_, found),) = search.best([{"id": torch.tensor([0])}])
+    assert join_subwords(found.subwords, kind) == text
