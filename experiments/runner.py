@@ -14,8 +14,9 @@ import torch
 
 from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.files import ROOT, read_json, write_json
+from diverse_mha.common.locks import sole_use
 from diverse_mha.common.machine import cores
-from diverse_mha.common.processes import Command, end, import_path, sole_use, stoppable
+from diverse_mha.common.processes import Command, end, import_path, stoppable
 from diverse_mha.evaluation.average import newest_checkpoints
 from experiments import runs
 from experiments.numbers import RESULT, collect, read, summary

@@ -1,6 +1,5 @@
 """Files: atomic writes, paths of the package, checks of input and output paths."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from diverse_mha.common.errors import Option, UserError
+from diverse_mha.common.locks import lock
 
 
 def read_json(path: Path, cure: str) -> Any:
@@ -110,22 +110,18 @@ def _temporary(path: Path) -> BinaryIO:
 
     What a killed process left is no longer locked, and is used again.
     """
-    number, tries, locks = 1, 0, True
+    number, tries = 1, 0
     while True:
         name = f"{path}.tmp" if number == 1 else f"{path}.{number}.tmp"
         # Not emptied yet: another process may be writing it.
         file = open(name, "wb", opener=lambda at, flags: os.open(at, flags & ~os.O_TRUNC, 0o666))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(file.fileno()):
             file.close()
             number += 1
             continue
-        except OSError:  # the file system has none
-            locks = False
         # Its writer may have renamed it just before it was locked. Few tries, because a file system
         # may have no constant file numbers.
-        if not locks or tries == 9 or _is_at(file, name):
+        if tries == 9 or _is_at(file, name):
             file.truncate()
             return file
         file.close()

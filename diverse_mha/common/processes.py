@@ -1,23 +1,19 @@
-"""Child processes, signals and folder locks.
+"""Child processes and signals.
 
 Used by commands that start other commands or write folders.
 """
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import ROOT, check_output_folder
+from diverse_mha.common.files import ROOT
 
-_held: dict[str, int] = {}  # locked folder -> open file descriptor of :func:`hold`
 GRACE_SECONDS = 10  # between SIGTERM and SIGKILL
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -123,63 +119,3 @@ def end(
         deadline = time.monotonic() + grace
         while not all([c.ended() for c in commands]) and time.monotonic() < deadline:
             time.sleep(0.02)
-
-
-@contextlib.contextmanager
-def sole_use(folder: Path, *, option: str | None = None) -> Iterator[None]:
-    """Context manager: lock a folder for this process; create it if missing.
-
-    Raises:
-        UserError: if the folder is locked already. If ``option`` (the option that named the
-            folder) is given, also if the folder is not writable.
-    """
-    if option is not None:
-        check_output_folder(option, folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = _lock(folder / ".lock", os.O_RDWR | os.O_CREAT)
-    if handle is None:
-        raise UserError(f"another run is at work in {folder}; wait for it to end")
-    try:
-        yield
-    finally:
-        os.close(handle)
-
-
-def hold(folder: str | os.PathLike) -> bool:
-    """Lock a folder until this process ends, without a lock file; forks do not inherit the lock.
-
-    Returns:
-        False if another process has locked it; True otherwise, also if the folder is missing or the
-        file system has no locks.
-    """
-    path = os.path.realpath(folder)
-    if path in _held or not os.path.isdir(path):
-        return True
-    try:
-        handle = _lock(path, os.O_RDONLY)
-    except OSError:
-        return True
-    if handle is not None:
-        _held[path] = handle
-    return handle is not None
-
-
-def _lock(path: str | os.PathLike, flags: int) -> int | None:
-    """Lock a file or folder and return its descriptor; None if another process has locked it."""
-    handle = os.open(path, flags, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        if isinstance(error, BlockingIOError):
-            return None
-        raise
-    return handle
-
-
-def _let_go() -> None:
-    while _held:
-        os.close(_held.popitem()[1])
-
-
-os.register_at_fork(after_in_child=_let_go)

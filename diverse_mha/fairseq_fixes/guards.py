@@ -35,8 +35,8 @@ from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import RESUMES, STARTS_OVER, Option, UserError, report_uncaught
+from diverse_mha.common.locks import hold
 from diverse_mha.common.options import flag
-from diverse_mha.common.processes import hold
 from diverse_mha.fairseq_fixes.best_metric import check_metric
 from diverse_mha.fairseq_fixes.checkpoint_options import check_readable
 from diverse_mha.fairseq_fixes.patch import patch

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from diverse_mha.common.errors import user_error_in
-from diverse_mha.common.processes import hold
+from diverse_mha.common.locks import hold
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import multiprocessing
 import pytest
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.processes import hold
+from diverse_mha.common.locks import hold
 from diverse_mha.fairseq_fixes.save_folder import removed_if_refused
 
 LOG = "train.log"
