@@ -128,7 +128,7 @@ def own_words(glossary: str) -> list[str]:
 
 
 def unexplained(text: str, words: list[str]) -> list[str]:
-    """Return the words that a page uses in its prose or tables without explaining them.
+    """Return the words that a page does not explain where its prose or tables first use them.
 
     A word is explained by a link on it, or where the page says in its own words what it is: "a term
     in the loss", "a recipe is ...", "components (encoder, ...)".
@@ -140,6 +140,7 @@ def unexplained(text: str, words: list[str]) -> list[str]:
         used = rf"(?<![\w`/.#=-])\**{re.escape(word)}s?\**(?![\w`/.=-]\w)"
         says = r" \(| (?:is|are) |: |, (?:which|that|a|the) | (?:in|of|to|added to) the loss"
         explained = rf"\[[^]]*{used}[^]]*\]\(|{used}(?:{says})|\bloss {word}"
-        if re.search(used, prose, re.I) and not re.search(explained, prose, re.I):
+        first, says_what = (re.search(pattern, prose, re.I) for pattern in (used, explained))
+        if first and not (says_what and says_what.start() <= first.start()):
             found.append(word)
     return found

@@ -103,11 +103,7 @@ def test_sentences_without_a_verb_are_detected(text, fragment):
 
 
 #: Words of the glossary that readers of the field do not have, and that have no everyday meaning.
-WORDS = ["cascade", "component", "head state", "logit map", "recipe", "term"]
-#: Pages that a visitor reads first. They leave none of these words unexplained.
-FIRST = ["README.md", *(f"docs/{name}.md" for name in ("tutorial", "why-heads", "coming-from"))]
-#: Largest number of words that the other pages leave unexplained. Lower it when it has fallen.
-UNEXPLAINED = 16
+WORDS = ["aggregation", "cascade", "component", "head state", "logit map", "recipe", "term"]
 
 
 def test_words_of_the_project_are_in_the_glossary_in_order():
@@ -117,15 +113,9 @@ def test_words_of_the_project_are_in_the_glossary_in_order():
     assert heads == sorted(heads)
 
 
-@pytest.mark.parametrize("name", FIRST)
-def test_the_first_pages_explain_the_words_of_the_project(name):
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "docs/glossary.md"])
+def test_a_page_explains_the_words_of_the_project_at_their_first_use(name):
     assert not unexplained(text_of(name), WORDS)
-
-
-def test_the_number_of_unexplained_words_has_not_risen():
-    others = [name for name in PAGES if name not in (*FIRST, "docs/glossary.md")]
-    found = [f"{name}: {word}" for name in others for word in unexplained(text_of(name), WORDS)]
-    assert len(found) <= UNEXPLAINED, "\n".join(found)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +125,7 @@ def test_the_number_of_unexplained_words_has_not_risen():
         ("A recipe is a file of settings.", True),
         ("HSIC, a term in the loss, is small.", True),
         ("Change the recipe.", False),
+        ("Change the recipe. A recipe is a file of settings.", False),
         ("Components add up.", False),
         ("Take `recipe.yaml`, and run `configs/recipe`.", True),
         ("# Recipe\n\nText.", True),
