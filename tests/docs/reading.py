@@ -80,6 +80,19 @@ def tables(text: str) -> list[list[list[str]]]:
     ]
 
 
+def unintroduced(text: str) -> list[str]:
+    """Return the headers of tables that no prose precedes, except below "What can go wrong"."""
+    text = re.sub(r"^ *```.*?^ *```$", "```", text, flags=re.M | re.S)
+    lines = [line for line in text.splitlines() if line and not line.startswith("<!--")]
+    return [
+        line
+        for before, line in zip(["#", *lines], lines, strict=False)
+        if line.startswith("|")
+        and before.startswith(("#", "```"))
+        and before != "## What can go wrong"
+    ]
+
+
 def uncaptioned(text: str) -> list[str]:
     """Return the pictures that no line in italics of at least ten words follows."""
     found = []

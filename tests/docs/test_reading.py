@@ -14,6 +14,7 @@ from tests.docs.reading import (
     tables,
     uncaptioned,
     unexplained,
+    unintroduced,
 )
 
 LONGEST = 40  # maximum words of a sentence
@@ -138,6 +139,19 @@ def test_words_without_an_explanation_are_detected(text, explained):
 @pytest.mark.parametrize("name", PAGES)
 def test_every_column_of_a_table_has_a_header(name):
     assert not [table[0] for table in tables(text_of(name)) if "" in table[0]]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_table_follows_a_sentence_that_says_what_it_shows(name):
+    assert not unintroduced(text_of(name))
+
+
+def test_tables_without_a_sentence_are_detected():
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    for before in ("Each row is a model:", "- One row is a model.\n\n<!-- table: x -->"):
+        assert not unintroduced(f"# Models\n\n{before}\n\n{table}")
+    for before in ("# Models", "Text.\n\n```\noutput\n```", "# Models\n\n<!-- table: x -->"):
+        assert unintroduced(f"{before}\n\n{table}") == ["| a | b |"]
 
 
 def test_tables_are_found():
