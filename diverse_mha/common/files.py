@@ -105,6 +105,23 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
             raise
 
 
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Context manager: yield the path of a folder to make, which then replaces ``path``.
+
+    It is in a temporary folder beside ``path``; an error removes that, and leaves ``path`` as it
+    is.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.absolute().parent) as beside:
+        made = Path(beside, "made")
+        yield made
+        if path.exists():
+            path.rename(Path(beside, "before"))  # removed with the temporary folder
+        made.rename(path)
+
+
 def _temporary(path: Path) -> BinaryIO:
     """Open, lock and empty ``path.tmp``; if another process writes it, ``path.2.tmp``, and so on.
 

@@ -11,14 +11,13 @@ import importlib.util
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import diverse_mha
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import sha256_of, write_json
+from diverse_mha.common.files import atomic_folder, sha256_of, write_json
 from diverse_mha.common.machine import cores
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import Progress
@@ -192,15 +191,10 @@ def _convert(checkpoint: str, data: str, folder: Path, of: dict) -> dict:
         "languages": (args.source_lang, args.target_lang),
         "checked": checked,  # False: the checkpoint does not record its dictionaries
     }
-    place = {"prefix": f".{folder.name}.", "dir": folder.absolute().parent}
     try:
-        with ended_in_order(), tempfile.TemporaryDirectory(**place) as beside:
-            model = Path(beside, "model")
+        with ended_in_order(), atomic_folder(folder) as model:
             convert_stock(checkpoint, stock, data, model)
             write_json(model / MADE_FILE, made)
-            if folder.exists():
-                folder.rename(Path(beside, "before"))  # removed with the temporary folder
-            model.rename(folder)
     except OSError as error:
         raise NotConvertible(f"{folder}: cannot be written ({error.strerror})") from error
     return made

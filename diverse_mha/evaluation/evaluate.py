@@ -5,7 +5,6 @@ compare detokenised text with the original reference. Each score has a signature
 """
 
 import argparse
-import ast
 import sys
 import time
 from collections.abc import Sequence
@@ -33,6 +32,7 @@ from diverse_mha.evaluation.fairseq_command import (
     add_samples,
     evaluation_output,
     evaluation_parser,
+    opening,
     options_blamed,
     parse_for_fairseq,
     parse_with_fairseqs,
@@ -182,14 +182,13 @@ def open_fairseq(decoding: Decoding) -> BeamSearch:
     words = ["--source-lang", decoding.source_lang, "--target-lang", decoding.target_lang]
     words += ["--beam", str(decoding.beam), "--lenpen", str(decoding.lenpen)]
     cfg = parse_for_fairseq(GENERATE, options.get_generation_parser(), inputs, words)
+    opened = opening(GENERATE, cfg, inputs)
     with options_blamed(GENERATE, inputs):
-        overrides = ast.literal_eval(cfg.common_eval.model_overrides)
         if cfg.generation.sampling and cfg.generation.nbest != cfg.generation.beam:
             raise ValueError("--sampling requires --nbest to be equal to --beam")
     if not cfg.generation.no_seed_provided:
         np.random.seed(cfg.common.seed)
         utils.set_torch_seed(cfg.common.seed)
-    opened = {"cpu": cfg.common.cpu, "half": cfg.common.fp16, "overrides": overrides}
     with fitting(inputs.checkpoint, inputs.data):
         task = tasks.setup_task(cfg.task)
         paths, states = inputs.checkpoints, inputs.states

@@ -6,7 +6,6 @@ block before it, which are not scored again (Baevski and Auli 2019, section 4.1)
 """
 
 import argparse
-import ast
 import math
 import sys
 import time
@@ -26,6 +25,7 @@ from diverse_mha.evaluation.fairseq_command import (
     add_samples,
     evaluation_output,
     evaluation_parser,
+    opening,
     options_blamed,
     parse_for_fairseq,
     parse_with_fairseqs,
@@ -133,14 +133,11 @@ def score(
     name = "fairseq-eval-lm"
     cfg = parse_for_fairseq(name, options.get_eval_lm_parser(), inputs, words)
     cfg.task.tokens_per_sample -= cfg.eval_lm.context_window  # they come before each block
-    with options_blamed(name, inputs):
-        overrides = ast.literal_eval(cfg.common_eval.model_overrides)
+    opened, states = opening(name, cfg, inputs), inputs.states
     with fitting(inputs.checkpoint, inputs.data):
-        loaded = open_models(
-            inputs.checkpoint, inputs.data, cpu=cfg.common.cpu, half=cfg.common.fp16,
-            task=tasks.setup_task(cfg.task), overrides=overrides, states=inputs.states,
-        )  # fmt: skip
-        task, model = loaded.task, loaded.model
+        task = tasks.setup_task(cfg.task)
+        loaded = open_models(inputs.checkpoint, inputs.data, task=task, states=states, **opened)
+        model = loaded.model
         with options_blamed(name, inputs):
             model.prepare_for_inference_(cfg)
             task.load_dataset(inputs.subset)

@@ -1,6 +1,7 @@
 """Command lines of the evaluations: parser, options that go to fairseq, and the output file."""
 
 import argparse
+import ast
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -223,6 +224,13 @@ def parse_for_fairseq(
     diverse_mha.register()
     parsed = options.parse_args_and_arch(one_line(parser, name), input_args=[*words, *inputs.extra])
     return convert_namespace_to_omegaconf(cast("argparse.Namespace", parsed))
+
+
+def opening(name: str, cfg: Any, inputs: Inputs) -> dict[str, Any]:
+    """Return what a command's configuration says about opening models, for ``open_models``."""
+    with options_blamed(name, inputs):
+        overrides = ast.literal_eval(cfg.common_eval.model_overrides)
+    return {"cpu": cfg.common.cpu, "half": cfg.common.fp16, "overrides": overrides}
 
 
 @contextmanager

@@ -1,11 +1,15 @@
 """``diverse-mha export``: writes a checkpoint for fairseq, CTranslate2 or transformers."""
 
 import argparse
-import tempfile
 from pathlib import Path
 
 from diverse_mha.common.errors import UserError
-from diverse_mha.common.files import check_output_file, check_output_folder, write_json
+from diverse_mha.common.files import (
+    atomic_folder,
+    check_output_file,
+    check_output_folder,
+    write_json,
+)
 from diverse_mha.common.plugins import add_user_dir, import_plugin
 from diverse_mha.common.processes import ended_in_order
 from diverse_mha.common.progress import hide_log
@@ -116,17 +120,12 @@ def _convert(args: argparse.Namespace, output: Path) -> int:
         alignment = aligner.candidates[row]
         summary += f", aligning by {alignment.describe()}"
     output.parent.mkdir(parents=True, exist_ok=True)
-    beside = tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent)
-    with ended_in_order(), beside as folder:
-        made = Path(folder, "model")
+    with ended_in_order(), atomic_folder(output) as made:
         if args.format == "transformers":
             summary = transformers.convert(args.checkpoint, state, data, made)
         else:
             convert(args.checkpoint, state, data, made, args.quantization, alignment)
         write_json(made / MADE_FILE, {MADE_BY: "export", "checkpoint": args.checkpoint})
-        if output.exists():
-            output.rename(Path(folder, "before"))  # removed with the temporary folder
-        made.replace(output)
     print(f"{output}: {args.checkpoint} {summary}{_note(state)}")
     return 0
 

@@ -3,11 +3,10 @@
 fairseq-fixed 0.12.3.1 ends the first validation with a traceback, ``KeyError: 'bleu'``.
 """
 
-import sys
 from typing import Any
 
 from diverse_mha.common.errors import Option, UserError
-from diverse_mha.fairseq_fixes.patch import patch
+from diverse_mha.fairseq_fixes.patch import patch_training
 
 
 def check_metric(cfg: Any) -> None:
@@ -21,16 +20,9 @@ def check_metric(cfg: Any) -> None:
 def check_validations() -> None:
     """Patch fairseq's ``get_valid_stats`` to check that a validation has logged the metric.
 
-    What a validation logs is not known before. The function cannot be patched on import, as with
-    ``train`` (:func:`diverse_mha.fairseq_fixes.status.record_ends`).
+    What a validation logs is not known before.
     """
-    for name in ("fairseq_cli.train", "__main__"):
-        module = sys.modules.get(name)
-        if module is None or not hasattr(module, "get_valid_stats"):
-            continue
-        if not hasattr(module.get_valid_stats, "checks"):
-            patch(module, "get_valid_stats")(check_logged)
-            module.get_valid_stats.checks = True
+    patch_training("get_valid_stats", check_logged)
 
 
 def check_logged(summarize, cfg, trainer, stats, *rest):

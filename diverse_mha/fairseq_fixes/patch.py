@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,24 @@ def patch(owner: Any, name: str) -> Callable[[Callable], Callable]:
         return ours
 
     return replace
+
+
+def training_programs() -> list[Any]:
+    """Return the loaded modules of fairseq's training.
+
+    It is ``__main__`` in ``python -m fairseq_cli.train``, and fairseq-hydra-train loads it after
+    the plugin, so that its functions cannot be patched on import.
+    """
+    modules = (sys.modules.get(name) for name in ("fairseq_cli.train", "__main__"))
+    return [module for module in modules if hasattr(module, "validate_and_save")]
+
+
+def patch_training(name: str, ours: Callable) -> None:
+    """Patch a function of fairseq's training, once; ``ours`` gets the original first."""
+    for module in training_programs():
+        if getattr(getattr(module, name), "patched_by", None) is not ours:
+            patch(module, name)(ours)
+            getattr(module, name).patched_by = ours
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ process, it keeps the best score of the training before.
 """
 
 import logging
-import sys
 from contextlib import contextmanager, nullcontext
 
 from fairseq import checkpoint_utils
@@ -16,7 +15,7 @@ from diverse_mha.common.errors import Option, UserError
 from diverse_mha.fairseq_fixes.best_metric import check_validations
 from diverse_mha.fairseq_fixes.dictionaries import Read, check_start_dictionaries, noted_in
 from diverse_mha.fairseq_fixes.log import say_batch, say_length
-from diverse_mha.fairseq_fixes.patch import patch, patched
+from diverse_mha.fairseq_fixes.patch import patch, patched, training_programs
 from diverse_mha.fairseq_fixes.same_run import (
     FINETUNE,
     check_pruned_heads,
@@ -98,9 +97,9 @@ def check_and_load(load, cfg, trainer, **passed):
     criterion = trainer.get_criterion()
     # A sweep runs several trainings in one process: forget the best score and --patience's count.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
-    for module in ("fairseq_cli.train", "__main__"):
-        stop = getattr(sys.modules.get(module), "should_stop_early", None)
-        vars(stop).clear() if stop else None
+    for program in training_programs():
+        if stop := getattr(program, "should_stop_early", None):
+            vars(stop).clear()
     option, path = check_start(
         cfg.save_dir,
         cfg.restore_file,

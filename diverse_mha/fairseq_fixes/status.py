@@ -3,7 +3,6 @@
 fairseq-fixed 0.12.3.1 writes these values only to its log, as text.
 """
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from fairseq.trainer import Trainer
 
 from diverse_mha.common.errors import UserError, describe_os_error
 from diverse_mha.common.status import Status, read_status
-from diverse_mha.fairseq_fixes.patch import patch
+from diverse_mha.fairseq_fixes.patch import patch, patch_training
 
 
 def record(trainer, epochs, *, finished: bool = False) -> None:
@@ -36,18 +35,8 @@ def record_divergence(trainer) -> None:
 
 
 def record_ends() -> None:
-    """Patch fairseq's ``train``, which trains an epoch, to record the status after it.
-
-    ``train`` cannot be patched on import. Its module is ``__main__`` in ``python -m
-    fairseq_cli.train``, and fairseq-hydra-train loads the module after the plugin.
-    """
-    for name in ("fairseq_cli.train", "__main__"):
-        module = sys.modules.get(name)
-        if module is None or not hasattr(module, "validate_and_save"):
-            continue
-        if not hasattr(module.train, "records_end"):
-            patch(module, "train")(train_and_record)
-            module.train.records_end = True
+    """Patch fairseq's ``train``, which trains an epoch, to record the status after it."""
+    patch_training("train", train_and_record)
 
 
 def train_and_record(train, cfg, trainer, task, epoch_itr):

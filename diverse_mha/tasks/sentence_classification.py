@@ -18,7 +18,7 @@ from diverse_mha.common.files import MAKE_DATA, check_data_exists
 from diverse_mha.fairseq_fixes.dictionaries import plain_symbols
 from diverse_mha.tasks.data_files import check_split, dictionaries_named
 from diverse_mha.tasks.exact_resume import HalfPrecisionState
-from diverse_mha.tasks.text import OTHER_DICTIONARY_HELP, REBUILD_BATCHES_HELP
+from diverse_mha.tasks.text import ExactResumeOptions
 
 
 class SentenceDataset(FairseqDataset):
@@ -117,7 +117,7 @@ _IN_ORDER = ("valid", "test")  # prefixes of splits that are not shuffled
 
 
 @dataclass
-class SentenceClassificationConfig(FairseqDataclass):
+class SentenceClassificationConfig(ExactResumeOptions, FairseqDataclass):
     """Options of ``sentence_classification``."""
 
     data: str = field(
@@ -134,8 +134,6 @@ class SentenceClassificationConfig(FairseqDataclass):
             "logical inference; validation then logs the accuracy of each group; default: none"
         },
     )
-    rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
-    allow_other_dictionary: bool = field(default=False, metadata={"help": OTHER_DICTIONARY_HELP})
 
 
 @register_task("sentence_classification", dataclass=SentenceClassificationConfig)

@@ -13,15 +13,25 @@ from diverse_mha.common.files import check_data_folder
 from diverse_mha.tasks.data_files import check_form, check_split, dictionaries_named, splits_in
 from diverse_mha.tasks.exact_resume import HalfPrecisionState
 
-REBUILD_BATCHES_HELP = (
-    "draw the batches of every epoch from its own seed, so that a resumed run sees the batches "
-    "of an uninterrupted one; this flag switches that off"
-)
 
-OTHER_DICTIONARY_HELP = (
-    "start from a checkpoint whose dictionary has other symbols, so that its rows are trained for "
-    "other words; default: refused"
-)
+@dataclass
+class ExactResumeOptions:
+    """Options of every task of this package."""
+
+    rebuild_batches: bool = field(
+        default=True,
+        metadata={
+            "help": "draw the batches of every epoch from its own seed, so that a resumed run sees "
+            "the batches of an uninterrupted one; this flag switches that off"
+        },
+    )
+    allow_other_dictionary: bool = field(
+        default=False,
+        metadata={
+            "help": "start from a checkpoint whose dictionary has other symbols, so that its rows "
+            "are trained for other words; default: refused"
+        },
+    )
 
 
 class ExactResume(HalfPrecisionState):
@@ -88,11 +98,8 @@ class ExactResume(HalfPrecisionState):
 
 
 @dataclass
-class ExactTranslationConfig(TranslationConfig):
+class ExactTranslationConfig(ExactResumeOptions, TranslationConfig):
     """Options of ``exact_translation``: those of ``translation``, and exact resume."""
-
-    rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
-    allow_other_dictionary: bool = field(default=False, metadata={"help": OTHER_DICTIONARY_HELP})
 
 
 @register_task("exact_translation", dataclass=ExactTranslationConfig)
@@ -101,11 +108,8 @@ class ExactTranslationTask(ExactResume, TranslationTask):
 
 
 @dataclass
-class ExactLanguageModelingConfig(LanguageModelingConfig):
+class ExactLanguageModelingConfig(ExactResumeOptions, LanguageModelingConfig):
     """Options of ``exact_language_modeling``: those of ``language_modeling``, and exact resume."""
-
-    rebuild_batches: bool = field(default=True, metadata={"help": REBUILD_BATCHES_HELP})
-    allow_other_dictionary: bool = field(default=False, metadata={"help": OTHER_DICTIONARY_HELP})
 
 
 @register_task("exact_language_modeling", dataclass=ExactLanguageModelingConfig)

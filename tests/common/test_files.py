@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import (
     atomic_file,
+    atomic_folder,
     check_data_folder,
     check_output_file,
     write_files,
@@ -77,6 +79,23 @@ def test_what_a_killed_process_left_is_used_again(tmp_path, monkeypatch, locks):
     with atomic_file(path) as file:
         file.write(b"whole")
     assert path.read_bytes() == b"whole" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_folder_is_replaced_whole_or_not_at_all(there, fails, tmp_path):
+    path = tmp_path / "model"
+    if there:
+        path.mkdir()
+        (path / "old").touch()
+    with pytest.raises(KeyError) if fails else nullcontext(), atomic_folder(path) as made:
+        made.mkdir()
+        (made / "new").touch()
+        if fails:
+            raise KeyError
+    left = ["new"] if not fails else ["old"] if there else []
+    assert [file.name for file in tmp_path.glob("*/*")] == left
+    assert [*tmp_path.iterdir()] == ([path] if left else [])
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -14,7 +14,8 @@ from tests.fairseq_fixes.training import training
 def test_a_metric_that_is_not_logged_is_answered_with_those_that_are(tmp_path, monkeypatch):
     # Another test may have patched it.
     original = getattr(train.get_valid_stats, "__wrapped__", train.get_valid_stats)
-    module = SimpleNamespace(get_valid_stats=original)
+    functions = {"train": train.train, "validate_and_save": train.validate_and_save}
+    module = SimpleNamespace(get_valid_stats=original, **functions)
     monkeypatch.setitem(sys.modules, "fairseq_cli.train", module)
     cfg, trainer = training(tmp_path)
     trainer.cfg.checkpoint, trainer.task = cfg, SimpleNamespace()
