@@ -107,12 +107,14 @@ def places_of(tokenizer: Any, line: str, ids: list[int], *, target: int) -> tupl
         The places, and False if they are a guess.
     """
     words = [match.span() for match in re.finditer(r"\S+", line)]
+    key = "text_target" if target else "text"
     if tokenizer.is_fast:
-        key = "text_target" if target else "text"
         made = tokenizer(**{key: line}, return_offsets_mapping=True, verbose=False)
         if made["input_ids"] == ids:
             return [_word_at(line, words, *span) for span in made["offset_mapping"]], True
-    special, word, places = {*tokenizer.all_special_ids}, -1, []
+    # M2M100 does not list its language codes as special tokens.
+    special = {*tokenizer.all_special_ids, *tokenizer(**{key: ""})["input_ids"]}
+    word, places = -1, []
     for number, token in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True):
         if number in special and number != tokenizer.unk_token_id:
             places.append(-1)

@@ -117,10 +117,8 @@ class HubAdapter:
         self.path = path or self.architecture
         self._found = [*attention.attention_modules(model), *fsmt.attention_modules(model)]
         if not self._found or any(one.eager is None for one in self._found):
-            raise UserError(
-                f"{self.path}: {self.architecture} has attention code of its own; supported are "
-                f"{SUPPORTED}"
-            )
+            reason = attention.not_observable(model, f"supported are {SUPPORTED}")
+            raise UserError(f"{self.path}: {reason}")
         if any(attention.has_terms(one.module) for one in self._found):
             raise UserError(f"{self.path}: has terms; close() these terms first")
         attention.implementation(self.path, model.config)
@@ -313,7 +311,7 @@ class HubAdapter:
         if logits is None or logits.size(-1) <= int(batch.labels.max()):
             raise UserError(
                 f"{self.path}: {self.architecture} has no head that predicts tokens or labels, so "
-                "heads have no importance; leave out ",
+                "it has no loss; give a model with such a head, or leave out ",
                 Option("measures", "importance"),
             )
         return self.reader.losses(logits, batch)
@@ -393,10 +391,11 @@ class HubAdapter:
         lengths = torch.tensor([[len(one.source)] for one in examples])
         real = (torch.arange(source.size(1)) < lengths).long()
         most = min(2 * source.size(1) + 50, self.reader.longest - 1)
-        device = self.model.device
+        device, first = self.model.device, self.reader.language_code()
         found = self.model.generate(
             input_ids=source.to(device), attention_mask=real.to(device), num_beams=beam,
             do_sample=False, max_new_tokens=most,
+            **({} if first is None else {"forced_bos_token_id": first}),
         )  # fmt: skip
         end, translated = self.model.config.eos_token_id, []
         for one, row in zip(examples, found.cpu()[:, 1:], strict=True):

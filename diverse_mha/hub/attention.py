@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
@@ -27,6 +28,11 @@ NAME = "diverse_mha"  # name of :func:`attend` in transformers' registry
 _CROSS = re.compile(r"cross_?att|encoder_attn|encdecatt", re.IGNORECASE)
 EXPLICIT = {"weights", "logits"}  # states that the fused kernel does not return
 _BASES = ("sdpa", "eager")
+#: Model types that call an attention function only since a later version of transformers than 5.0.
+SINCE = {
+    "modernbert": "5.1", "nemotron": "5.13", "t5": "5.15", "mt5": "5.15", "umt5": "5.15",
+    "longt5": "5.15", "switch_transformers": "5.15", "gptj": "5.24", "codegen": "5.24",
+}  # fmt: skip
 
 
 class Site(NamedTuple):
@@ -94,6 +100,15 @@ def implementation(kind: str, config: Any) -> str:
             "attn_implementation='sdpa'"
         )
     return name
+
+
+def not_observable(model: nn.Module, advice: str) -> str:
+    """Return why the attention of a model calls no attention function, and what to do."""
+    kind, config = type(model).__name__, getattr(model, "config", None)
+    since = SINCE.get(getattr(config, "model_type", ""))
+    if since is None:
+        return f"{kind} has attention code of its own; {advice}"
+    return f"{kind} needs transformers {since} or newer; this is {transformers.__version__}"
 
 
 def attend(

@@ -26,6 +26,7 @@ from diverse_mha.hub.attention import (
     head_count,
     implementation,
     no_eager,
+    not_observable,
 )
 from diverse_mha.hub.states import Batch, Recorder, refused
 from diverse_mha.hub.trainer import HeadTermsMixin
@@ -62,10 +63,8 @@ class HeadTerms:
         found = list(attention_modules(model))
         kind = type(model).__name__
         if not found:
-            raise UserError(
-                f"HeadTerms: {kind} has attention code of its own; take a model that supports "
-                "attn_implementation, such as Marian, BERT or Llama"
-            )
+            advice = "take a model that supports attn_implementation, such as Marian, BERT or Llama"
+            raise UserError(f"HeadTerms: {not_observable(model, advice)}")
         if any(has_terms(one.module) for one in found):
             raise UserError(f"HeadTerms: {kind} has terms already; close() these terms first")
         places = _places(found)

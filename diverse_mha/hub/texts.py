@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor
 
 from diverse_mha.common.errors import Option, UserError
@@ -76,8 +77,8 @@ class Reader:
 
     def __init__(self, model: Any, tokenizer: Any, longest: int):
         self.model, self.tokenizer, self.longest = model, tokenizer, longest
-        config = model.config
-        pads = (tokenizer.pad_token_id, config.pad_token_id, config.eos_token_id, 0)
+        tokens = ("pad_token_id", "eos_token_id")  # GPT-NeoX's config has no pad_token_id
+        pads = (tokenizer.pad_token_id, *(getattr(model.config, name, None) for name in tokens), 0)
         self.pad = next(n for n in pads if isinstance(n, int) and n >= 0)
 
     def ids(self, texts: Sequence[str], **options) -> list[Tensor]:
@@ -119,6 +120,10 @@ class Reader:
 
     def predicted(self, example: Example) -> Tensor | None:
         """Return the token that each query of the decoder predicts; None for an encoder."""
+        return None
+
+    def language_code(self) -> int | None:
+        """Return the token with which a multilingual model begins translations, or None."""
         return None
 
     def fitting(self, examples: Iterable[Example]) -> Iterator[Example]:
@@ -173,8 +178,38 @@ class Translation(Reader):
 
     needs_target = "translations"
 
+    def _check_languages(self) -> None:
+        """Raise ``UserError`` if the tokenizer of a multilingual model has no target language.
+
+        Without one, mBART and NLLB mark translations as English or as the source language.
+        """
+        made, saved = self.tokenizer, self.tokenizer.init_kwargs
+        path = made.name_or_path or type(self.model).__name__
+        source, target = (
+            getattr(made, name, None) or saved.get(name) for name in ("src_lang", "tgt_lang")
+        )
+        if source and not target:
+            raise UserError(
+                f"{path}: the tokenizer does not know the language of the translations; set its "
+                "src_lang and tgt_lang, and save it there"
+            )
+        if target and not hasattr(made, "tgt_lang"):
+            raise UserError(
+                f"{path}: transformers {transformers.__version__} ignores the tokenizer's "
+                "languages; this needs version 5.6 or newer"
+            )
+
+    def language_code(self) -> int | None:
+        """Return the code of the tokenizer's target language, if translations begin with it."""
+        if not getattr(self.tokenizer, "tgt_lang", None):
+            return None
+        first = int(self.ids([""], text_target=True)[0][0])
+        tokens = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        return None if first in tokens else first
+
     def read(self, text: Text, path: str) -> Iterator[Example]:
         """Yield the sentence pairs."""
+        self._check_languages()
         for lines in _chunks(_paired(text.source, text.target)):
             numbers, sources, targets = zip(*lines, strict=True)
             sides = self.ids(sources), self.ids(targets, text_target=True)
@@ -193,6 +228,7 @@ class Translation(Reader):
         Raises:
             UserError: the numbers of sentences and of translations differ.
         """
+        self._check_languages()
         if target is not None and len(target) != len(sentences):
             raise UserError(
                 f"target: has {len(target)} texts for {len(sentences)} sentences; give one for each"

@@ -1,6 +1,11 @@
 """Tiny untrained models of transformers with a tokenizer, and text for them."""
 
+import json
+
+import sentencepiece
 import torch
+import transformers
+from packaging.version import Version
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     BartConfig,
@@ -12,6 +17,9 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    M2M100Tokenizer,
     MarianConfig,
     MarianMTModel,
     PreTrainedTokenizerFast,
@@ -19,6 +27,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+#: The attention of T5 can be observed since transformers 5.15.
+HAS_T5 = Version(transformers.__version__) >= Version("5.15")
 WORDS = ["<pad>", "</s>", "<unk>", "<mask>", *"abcdefghij", *(f"@{x}" for x in "abcdefghij")]
 SIDES = {
     f"{side}_{name}": value
@@ -83,6 +93,29 @@ def save(name: str, folder, seed: int = 1):
     """Write a folder of transformers, and return its path."""
     build(name, seed).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
+    return folder
+
+
+def save_m2m100(folder, **languages):
+    """Write a folder of M2M100 with its own tokenizer, and return its path."""
+    folder.mkdir()
+    lines = ["ein Haus am See .", "zwei Häuser am Wald .", "a house at the lake ."] * 20
+    trainer, prefix = sentencepiece.SentencePieceTrainer, folder / "made"
+    trainer.train(
+        sentence_iterator=iter(lines), model_prefix=str(prefix), vocab_size=60, minloglevel=2,
+        hard_vocab_limit=False,
+    )  # fmt: skip
+    made = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
+    pieces = [made.id_to_piece(n) for n in range(3, made.get_piece_size())]
+    words = ["<s>", "<pad>", "</s>", "<unk>", *pieces]
+    vocabulary = folder / "vocab.json"
+    vocabulary.write_text(json.dumps({word: n for n, word in enumerate(words)}))
+    tokenizer = M2M100Tokenizer(str(vocabulary), f"{prefix}.model", **languages)
+    torch.manual_seed(1)
+    sizes = {"d_model": 16, "max_position_embeddings": 64, **SIDES}
+    config = M2M100Config(vocab_size=len(words) + 108, **sizes)  # with 108 codes of languages
+    M2M100ForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
 
 

@@ -1,6 +1,6 @@
 """``align`` with folders of transformers: words of the text, heads of the attention."""
 
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -8,6 +8,7 @@ import diverse_mha
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
 from diverse_mha.evaluation.hub_aligner import places_of
+from diverse_mha.hub.adapter import open_folders
 from tests.hub import folders
 
 
@@ -87,10 +88,19 @@ def test_models_without_a_source_are_refused(files, tmp_path):
 
 def test_places_without_offsets_follow_the_marks_of_sentencepiece():
     tokens = ["▁Das", "▁Ha", "us", "▁.", "</s>"]
-    tokenizer = SimpleNamespace(
-        is_fast=False, all_special_ids=[9], unk_token_id=8,
-        convert_ids_to_tokens=lambda ids: [{9: "</s>"}.get(n, tokens[n % 9]) for n in ids],
-    )  # fmt: skip
+    tokenizer = Mock(is_fast=False, all_special_ids=[9], unk_token_id=8)
+    tokenizer.convert_ids_to_tokens = lambda ids: [{9: "</s>"}.get(n, tokens[n % 9]) for n in ids]
+    tokenizer.return_value = {"input_ids": [9]}
     assert places_of(tokenizer, "Das Haus .", [0, 1, 2, 3, 9], target=0) == ([0, 1, 1, 2, -1], True)
     places, sure = places_of(tokenizer, "Das  Haus. Ja", [0, 1, 2, 9], target=0)
     assert places == [0, 1, 1, -1] and not sure
+
+
+def test_language_codes_belong_to_no_word(tmp_path):
+    folder = folders.save_m2m100(tmp_path / "m2m", src_lang="de", tgt_lang="en")
+    (adapter,) = open_folders([folder], {}, cpu=True)
+    for target, line in enumerate(("ein Haus am See .", "a house at the lake .")):
+        (ids,) = adapter.reader.ids([line], text_target=bool(target))
+        places, sure = places_of(adapter.tokenizer, line, ids.tolist(), target=target)
+        assert sure and places[0] == places[-1] == -1
+        assert list(dict.fromkeys(places[1:-1])) == [*range(len(line.split()))]

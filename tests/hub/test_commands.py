@@ -76,7 +76,7 @@ def test_the_report_shows_sentences_and_against_compares_positions(models, files
     lines = tmp_path / "lines"
     lines.write_text("a b@c\td e\nc d\tf\n")
     output, heads = tmp_path / "out", tmp_path / "heads.npz"
-    command("analyze", models("t5"), *given(files), "--against", models("t5", 2), "--measures",
+    command("analyze", models("bart"), *given(files), "--against", models("bart", 2), "--measures",
             "cka", "--sentences", lines, "--save-heads", heads, "--output", output)  # fmt: skip
     (model,) = json.loads((output / "scores.json").read_text())["models"]
     assert set(model["against"]) == {"encoder", "cross", "decoder"}
@@ -86,12 +86,12 @@ def test_the_report_shows_sentences_and_against_compares_positions(models, files
     assert arrays["source_tokens"].tolist()[0] == ["a", "b", "@c", "</s>"]
     assert arrays["target_tokens"].tolist()[1] == ["f", "</s>", ""]
     assert arrays["cross.weights.2"].shape == (2, 4, 3, 4)
-    other = folders.save("t5", tmp_path / "other")
+    other = folders.save("bart", tmp_path / "other")
     tokenizer = json.loads((other / "tokenizer.json").read_text())
     tokenizer["post_processor"]["single"] *= 2
     (other / "tokenizer.json").write_text(json.dumps(tokenizer))
     with pytest.raises(UserError, match="--against .*: does not read the same data"):
-        command("analyze", models("t5"), *given(files), "--against", other)
+        command("analyze", models("bart"), *given(files), "--against", other)
 
 
 @pytest.mark.integration
@@ -233,6 +233,27 @@ def test_attention_that_cannot_be_observed_is_refused_in_one_line():
     model = transformers.AlbertForMaskedLM(config).eval()
     with pytest.raises(UserError, match="runs one attention module in several layers"):
         HubAdapter(model, folders.tokenizer())
+
+
+def test_t5_can_be_observed_since_5_15():
+    model = folders.build("t5")
+    if folders.HAS_T5:
+        assert len(HubAdapter(model, folders.tokenizer()).sites) == 6
+    else:
+        with pytest.raises(UserError, match="T5ForConditionalGeneration needs transformers 5.15"):
+            HubAdapter(model, folders.tokenizer())
+
+
+def test_multilingual_models_translate_into_the_tokenizers_language(tmp_path):
+    folder = folders.save_m2m100(tmp_path / "m2m", src_lang="de", tgt_lang="en")
+    model = diverse_mha.load(folder, cpu=True)
+    run = model.run(["ein Haus am See ."], states=("weights",), beam=2)
+    assert run.source_tokens[0][0] == "__de__" and run.target_tokens[0][0] == "__en__"
+    forced = model.run(["ein Haus ."], ["a house ."], states=("weights",))
+    assert forced.target_tokens[0][0] == "__en__"
+    model = diverse_mha.load(folders.save_m2m100(tmp_path / "none", src_lang="de"), cpu=True)
+    with pytest.raises(UserError, match="set its src_lang and tgt_lang"):
+        model.run(["ein Haus ."], ["a house ."])
 
 
 def test_no_code_of_a_folder_runs(models, tmp_path):

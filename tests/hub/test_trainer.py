@@ -1,6 +1,7 @@
 """The Trainer of transformers adds and logs terms as our criterions do."""
 
 import copy
+import inspect
 import subprocess
 import sys
 
@@ -23,6 +24,8 @@ from diverse_mha.hub import HeadTerms  # noqa: E402
 from tests.hub.models import batch, build  # noqa: E402
 
 RATE = 0.1
+#: In transformers 5.0, the Trainer also counts the labels that Llama's loss leaves out.
+SHIFTS = "_loss_shifts_labels" in inspect.getsource(Trainer)
 OPTIONS = {"cka_weight": 0.5, "disagreement": "position", "disagreement_weight": 0.25}
 
 
@@ -42,13 +45,20 @@ def arguments(folder, kind=TrainingArguments, **options):
         "per_device_train_batch_size": 2, "max_steps": 1, "learning_rate": RATE, "optim": "sgd",
         "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "logging_steps": 1,
         "report_to": [], "use_cpu": True, "disable_tqdm": True, "save_strategy": "no",
-        "train_sampling_strategy": "sequential",
     }  # fmt: skip
     return kind(str(folder), **defaults | options)
 
 
+class Sequential:
+    """Mixin: a Trainer that takes sentences in order; transformers 5.0 has no option for it."""
+
+    def _get_train_sampler(self, *_):
+        return torch.utils.data.SequentialSampler(self.train_dataset)
+
+
 def run(model, data, folder, terms, base=Trainer, kind=TrainingArguments, **options):
-    trainer = terms.trainer(base)(
+    ordered = type(base.__name__, (Sequential, base), {})
+    trainer = terms.trainer(ordered)(
         model=model,
         args=arguments(folder, kind, **options),
         train_dataset=data,
@@ -59,18 +69,31 @@ def run(model, data, folder, terms, base=Trainer, kind=TrainingArguments, **opti
     return trainer
 
 
+def divisor(inputs):
+    """Return the number of labels by which the Trainer divides the loss of a batch."""
+    return float((inputs["labels"][:, SHIFTS:] != -100).sum())
+
+
+def shares(batches):
+    """Return the share of each batch in the labels that the Trainer counts."""
+    counts = [*map(divisor, batches)]
+    return [count / sum(counts) for count in counts]
+
+
 def expected_step(model, batches, share):
     """Return the parameters after a step of gradient descent, and parts of the loss.
 
     The loss is the sum over batches of share * (mean loss + terms). The parts are: the loss
     without terms, the loss with terms, and the values of the terms in each batch.
     """
-    model = copy.deepcopy(model)
+    model, language_model = copy.deepcopy(model), model.config.model_type == "llama"
     total, plain, values = 0.0, 0.0, []
     with HeadTerms(model, **OPTIONS) as terms:
         for inputs, part in zip(batches, share, strict=True):
-            with terms.collect(inputs, shifted=model.config.model_type == "llama") as heads:
+            with terms.collect(inputs, shifted=SHIFTS and language_model) as heads:
                 loss = model(**inputs).loss
+            if language_model:
+                loss = loss * (inputs["labels"][:, 1:] != -100).sum() / divisor(inputs)
             total = total + part * (loss + heads.loss())
             plain += part * float(loss.detach())
             values.append(heads.values)
@@ -87,8 +110,7 @@ def test_a_step_is_the_gradient_of_mean_loss_plus_terms(tmp_path, steps):
     """Accumulated batches are weighted by their share of labels."""
     model, data = build("llama"), rows("llama", sentences=2 * steps)
     batches = [stack(data[n : n + 2]) for n in range(0, len(data), 2)]
-    labels = [float((b["labels"][:, 1:] != -100).sum()) for b in batches]
-    share = [count / sum(labels) for count in labels]
+    share = shares(batches)
     state, plain, whole, values = expected_step(model, batches, share)
     with HeadTerms(model, **OPTIONS) as terms:
         trainer = run(model, data, tmp_path, terms, gradient_accumulation_steps=steps)
@@ -111,8 +133,7 @@ def test_processes_are_weighted_by_their_share_of_labels(tmp_path):
     log, found = torch.load(tmp_path / "done")
     data = rows("llama")
     batches = [stack(data[:2]), stack(data[2:])]
-    labels = [float((b["labels"][:, 1:] != -100).sum()) for b in batches]
-    share = [count / sum(labels) for count in labels]
+    share = shares(batches)
     state, plain, whole, _ = expected_step(build("llama"), batches, share)
     torch.testing.assert_close(found, state, rtol=1e-6, atol=1e-8)
     assert log["loss"] == pytest.approx(plain, rel=1e-5)
