@@ -68,7 +68,11 @@ class Component(NamedTuple):
 
 
 def components() -> dict[str, Component]:
-    """Return the models, criterions and tasks that this package registers, by name."""
+    """Return the models, criterions and tasks that this package registers, by name.
+
+    Use it where a page or a tool has to agree with the options that exist; plugins that were
+    imported are included.
+    """
     from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
     from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
     from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY

@@ -47,11 +47,22 @@ def option(
 ) -> Any:
     """Declare an option, a field of a dataclass.
 
+    Use it for every option of a method: help texts, legal values and the conversion to fairseq's
+    parsers follow from it.
+
     Args:
         default: default value.
         text: help text.
         choices: legal values; empty allows any value of the field's type.
         legal: legal range; None is always legal.
+
+    Example:
+        >>> from diverse_mha.common.ranges import POSITIVE
+        >>> @dataclass
+        ... class ScaledOptions:
+        ...     scaled_start: float = option(1.0, "initial scale of the heads", legal=POSITIVE)
+        >>> ScaledOptions().scaled_start
+        1.0
     """
     return field(default=default, metadata={"help": text, "choices": choices, "range": legal})
 
@@ -154,7 +165,7 @@ def parse_layers(
 
 @dataclass
 class NoOptions:
-    """Options dataclass of a method without options."""
+    """Options dataclass of a method without options, the default of :class:`Method`."""
 
 
 class Place(NamedTuple):
@@ -185,6 +196,10 @@ def _nothing_to_check(options: Any, place: Place) -> None:
 class Method:
     """A method of a seam.
 
+    Make one to add a method to ``PROJECTIONS``, ``LOGITS``, ``AGGREGATION`` or ``DROPHEAD``:
+    register it, and ``--aggregation NAME`` (or the option of the other seam) selects it in every
+    model.
+
     Attributes:
         name: value of the seam's option.
         help: name in the option's help text, such as "em-routing (Li et al. 2021)".
@@ -213,7 +228,19 @@ class Method:
 
 
 class Registry:
-    """Methods by name, in order of registration."""
+    """Methods by name, in order of registration.
+
+    ``TERMS`` is one. Look into it to see which methods exist and which options they add, and add
+    yours with :meth:`register`.
+
+    Example:
+        >>> from diverse_mha.methods.term import TERMS
+        >>> import diverse_mha.methods.hsic
+        >>> "hsic" in TERMS.names
+        True
+        >>> "hsic_weight" in [field.name for field in TERMS.options()]
+        True
+    """
 
     def __init__(self):
         self._methods: dict[str, Any] = {}
@@ -268,11 +295,23 @@ class Selection(NamedTuple):
 class Seam(Registry):
     """Registry of a replaceable part of attention; an option selects the method.
 
+    ``PROJECTIONS``, ``LOGITS``, ``AGGREGATION`` and ``DROPHEAD`` are seams. Use :meth:`read` to get
+    the method that a configuration selects, with its options.
+
     Args:
         name: name of the option, with underscores.
         default: the default method.
         about: beginning of the option's help text; the methods' names follow.
         options: dataclass of further options of the seam, such as the layers.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> def build_nothing(options, place): ...
+        >>> seam = Seam("pooling", "mean", "how positions are merged")
+        >>> for name in ("mean", "max"):
+        ...     method = seam.register(Method(name, name, build_nothing))
+        >>> seam.read(SimpleNamespace(pooling="max")).method.name
+        'max'
     """
 
     def __init__(self, name: str, default: str, about: str, options: type = NoOptions):

@@ -119,6 +119,12 @@ def consistency(sources: Tensor, targets: Tensor) -> float:
     Args:
         sources: (N,), for each link, the number of the source word's type.
         targets: (N,), for each link, the number of the target word's type, from 0.
+
+    Example:
+        >>> import torch
+        >>> dog, cat = 0, 1  # both links of "dog" lead to one word, those of "cat" to two
+        >>> consistency(torch.tensor([dog, dog, cat, cat]), torch.tensor([5, 5, 6, 7]))
+        0.25
     """
     if not len(targets):
         return 0.0
@@ -142,6 +148,12 @@ def agreement(choices: Tensor) -> Tensor:
 
     Args:
         choices: (K, N), the source word that each alignment chooses for each target word.
+
+    Example:
+        >>> import torch
+        >>> choices = torch.tensor([[0, 1], [0, 1], [1, 1]])
+        >>> agreement(choices).tolist()  # the third alignment agrees least
+        [0.75, 0.75, 0.5]
     """
     same = torch.stack([(choices == row).double().mean(dim=1) for row in choices])
     return (same.sum(dim=1) - 1) / (len(choices) - 1) if len(choices) > 1 else same[0]
@@ -150,8 +162,8 @@ def agreement(choices: Tensor) -> Tensor:
 def symmetrise(forward: Links, backward: Links, method: str) -> Links:
     """Join the alignments of both directions by one of ``SYMMETRISATIONS`` (Koehn et al. 2003).
 
-    Choose it if you have models of both directions: ``intersection`` for few sure links, ``grow-
-    diag-final-and`` for many.
+    Choose it if you have models of both directions: ``intersection`` for few sure links, and
+    ``grow-diag-final-and`` for many.
 
     ``grow-diag`` starts with the intersection. It adds links of the union that are next to a chosen
     link, if their source word or their target word has no link yet. ``final`` then adds the other

@@ -108,6 +108,10 @@ def positions_needed(biased: float, unbiased: float, count: int, most: float = 0
         unbiased: unbiased CKA of the same heads.
         count: n, the number of positions on which both were measured.
         most: the largest permitted bias.
+
+    Example:
+        >>> positions_needed(biased=0.2, unbiased=0.0, count=256)  # heads of width 64
+        3136
     """
     width = count * (biased - unbiased) / (1 - biased)  # d
     return math.ceil(max(width * ((1 - unbiased) / most - 1), count))

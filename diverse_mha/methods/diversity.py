@@ -17,12 +17,20 @@ from diverse_mha.methods.term import TERMS, Term, total
 class Schedule:
     """Options of the schedule, and its factor on the weights of all terms.
 
+    Start terms late if a model fails to train with them from the first update, as post-norm models
+    with disagreement at weight 1.0 do. End them to let the last updates fit the task alone.
+
     The factor after n updates, with s = start, w = warm-up and e = end::
 
         0                     n < s
         (n - s + 1) / w       s <= n < s + w
         1                     n >= s + w, if there is no end
         (e - n) / (e - s - w) n >= s + w, if there is an end; 0 from n = e on
+
+    Example:
+        >>> schedule = Schedule(diversity_start=100, diversity_warmup_updates=50)
+        >>> [schedule.factor(updates) for updates in (0, 124, 1000)]
+        [0.0, 0.5, 1.0]
     """
 
     diversity_start: int = option(

@@ -31,6 +31,15 @@ class Exclusive(nn.Linear):
     Args:
         embed_dim: C, the width of the head outputs and of the result.
         num_heads: H, a divisor of C.
+
+    Example:
+        >>> import torch
+        >>> exclusive = Exclusive(4, 1)
+        >>> _ = exclusive.weight.data.copy_(torch.eye(4))  # no projection
+        >>> outputs, values = torch.randn(1, 3, 4), torch.randn(1, 1, 3, 4)
+        >>> rest = exclusive(outputs, values)
+        >>> (rest * values[:, 0]).sum(dim=-1).abs().max().item() < 1e-5  # perpendicular to values
+        True
     """
 
     sees_values = True

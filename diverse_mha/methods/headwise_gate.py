@@ -30,6 +30,15 @@ class HeadwiseGate(nn.Linear):
         embed_dim: C, the width of the head outputs, of X and of the result.
         num_heads: H, a divisor of C.
         elementwise: one gate per element instead of one per head.
+
+    Example:
+        >>> import torch
+        >>> gate = HeadwiseGate(8, 2)
+        >>> _ = gate.gate.weight.data.zero_()  # gates of sigmoid(0) = 1/2
+        >>> heads, x = torch.randn(3, 8), torch.randn(3, 8)
+        >>> plain = torch.nn.functional.linear(heads, gate.weight, gate.bias)
+        >>> torch.allclose(gate(heads, x), plain / 2, atol=1e-6)
+        True
     """
 
     sees_input = True

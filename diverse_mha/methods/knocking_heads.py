@@ -24,6 +24,14 @@ class KnockingHeads(ProjectionMap):
 
     Args:
         head_dim: D.
+
+    Example:
+        >>> import torch
+        >>> knocking = KnockingHeads(2)
+        >>> _ = knocking.shared.data.mul_(3)
+        >>> keys, values = torch.ones(1, 4, 5, 2), torch.ones(1, 4, 5, 2)  # (B, H, S, D)
+        >>> [x.mean().item() for x in knocking.keys_values(keys, values, None)]
+        [1.0, 3.0]
     """
 
     def __init__(self, head_dim: int):

@@ -152,7 +152,11 @@ _STATES = {
 
 @dataclass
 class OrthogonalityOptions:
-    """Options of the term."""
+    """Weight, components and form of the orthogonality term.
+
+    The paper's weight of 1.0 is safe with ``summed-loss``, the default. With ``mean-loss`` our
+    model ended at 3.6 BLEU instead of 40 with it, so take less there.
+    """
 
     orthogonality_weight: str = weight_option(
         "0.0",
@@ -180,6 +184,9 @@ class OrthogonalityOptions:
 @TERMS.register
 class Orthogonality(Term):
     """SRIP of the values, and mean cosines of projections; lower = closer to orthogonal; minimised.
+
+    Choose it to repeat Yun et al. 2021. It takes 1.4 times the time of an update, the most of all
+    terms, and heads hardly changed in our study.
 
     The cosines of the projections are summed. The paper does not say which loss its lambda refers
     to. ``mean-loss`` adds the mean over a component's layers to the mean loss of a token.

@@ -29,6 +29,15 @@ class QKNorm(ProjectionMap):
     Args:
         num_heads: H.
         head_dim: D.
+
+    Example:
+        >>> import torch
+        >>> from diverse_mha.attention import MultiheadAttention
+        >>> attention = MultiheadAttention(32, 4, batch_first=True, projections=QKNorm(4, 8))
+        >>> x = torch.randn(2, 5, 32)
+        >>> small, large = attention(x, x, x)[1], attention(100 * x, 100 * x, x)[1]
+        >>> torch.allclose(small, large, atol=1e-4)  # the size of queries and keys has no effect
+        True
     """
 
     def __init__(self, num_heads: int, head_dim: int):

@@ -23,6 +23,13 @@ class Sink(LogitMap):
 
     Args:
         num_heads: H.
+
+    Example:
+        >>> import torch
+        >>> weights, logits = torch.full((1, 1, 1, 4), 0.25), torch.zeros(1, 1, 1, 4)
+        >>> taken = Sink(1).after_softmax(weights, logits)  # the sink's logit starts at 0, too
+        >>> round(taken.sum().item(), 2)  # four keys and the sink have the same share
+        0.8
     """
 
     def __init__(self, num_heads: int):

@@ -24,6 +24,13 @@ class TalkingHeads(LogitMap):
 
     Args:
         num_heads: H.
+
+    Example:
+        >>> import torch
+        >>> talking = TalkingHeads(2)
+        >>> _ = talking.before.data.fill_(0.5)  # both heads get the mean of their logits
+        >>> talking(torch.tensor([1.0, 3.0]).view(1, 2, 1, 1)).flatten().tolist()
+        [2.0, 2.0]
     """
 
     def __init__(self, num_heads: int):

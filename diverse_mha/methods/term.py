@@ -22,16 +22,24 @@ from diverse_mha.common.options import (
 Layers = dict[str, list[Tensor]]  # a value for every layer of every component
 JOINED_ELEMENTS = 2**27  # largest state of all layers; larger copies would need too much memory
 TERMS = Registry()
-"""Subclasses of ``Term``, which ``@TERMS.register`` adds."""
+"""Registry of the loss terms: subclasses of :class:`Term`, which ``@TERMS.register`` adds.
+
+A registered term has its options in every criterion of this package and in ``HeadTerms``, and is
+off until its weight is set. Terms can be combined, and leave no trace in the trained model.
+"""
 
 
 def weight_option(default: str, text: str) -> Any:
-    """Declare the weight of a term, ``NAME_weight``; a default of "0.0" switches the term off."""
+    """Declare the weight of a term, ``NAME_weight``; a default of "0.0" switches the term off.
+
+    Use it for the first field of a term's options. The weight multiplies the term in the mean loss
+    of a token, so a term with values near 1 and a token loss of 3 nats needs a weight below 1.
+    """
     return option(default, text)
 
 
 def components_option(who: str) -> Any:
-    """Declare the components of a term, ``NAME_on``."""
+    """Declare the components of a term, ``NAME_on``; without it the term acts on all of them."""
     return option(
         None,
         f"components {who} to: comma list of encoder, cross, decoder; default: all",
@@ -61,6 +69,21 @@ class Term(ABC):
         compares: True if heads are compared with each other; then a single head is refused.
         joinable: names of values that are means over positions, which :meth:`value` may compute
             for all layers of a component joined as one batch.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class LengthOptions:
+        ...     length_weight: str = weight_option("0.0", "weight of the heads' mean length")
+        >>> class Length(Term):  # decorate it with @TERMS.register to add its options
+        ...     name, options, wanted = "length", LengthOptions, ("outputs",)
+        ...     def value(self, name, states, shared):
+        ...         return states.outputs.norm(dim=-1).mean()
+        >>> term = Length.from_config(LengthOptions(length_weight="0.5"))
+        >>> states = HeadStates(outputs=torch.ones(1, 2, 3, 4))  # vectors of length 2
+        >>> values = term.values({"encoder": [states]}, training=True)
+        >>> term.loss(values["length"], sample_size=3).item()  # 0.5 * 2
+        1.0
     """
 
     name: str

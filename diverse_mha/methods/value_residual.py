@@ -21,6 +21,14 @@ class ValueResidual(ProjectionMap):
     and b at 0, so that a model starts unchanged; the paper's initial values could not be checked.
     Layer drop trains parts of the model: in each, the first layer that runs takes the place of
     layer 1, and nothing is added to its values.
+
+    Example:
+        >>> import torch
+        >>> residual = ValueResidual()
+        >>> _ = residual.first.data.fill_(0.5)  # b
+        >>> keys, values, first = (torch.full((1, 4, 5, 8), x) for x in (1.0, 2.0, 4.0))
+        >>> residual.keys_values(keys, values, first)[1].mean().item()  # 1 * 2 + 0.5 * 4
+        4.0
     """
 
     adds_first = True

@@ -25,7 +25,11 @@ Pruned = dict[tuple[str, int], tuple[int, ...]]
 
 @dataclass
 class PrunedOptions:
-    """Options of models without their pruned heads."""
+    """The heads that a model lacks.
+
+    ``prune --remove`` prints the value. Give it when you train such a checkpoint further; commands
+    that only read the checkpoint find it there.
+    """
 
     pruned_heads: str | None = option(
         None,

@@ -104,7 +104,11 @@ FlatEncoderConfig = make_dataclass(
 
 @dataclass
 class ClassifierOptions:
-    """Options of the pooling and of the classifier."""
+    """How a sentence becomes one vector, and how large the classifier on it is.
+
+    ``queries`` is what Li et al. 2021 use for logical inference, and ``mean`` what they use for
+    probing tasks.
+    """
 
     pooling: str = option(
         "mean",

@@ -149,7 +149,11 @@ class RoutingAggregation(nn.Module):
 
 @dataclass
 class RoutingOptions:
-    """Options of simple and EM routing."""
+    """Options of simple and EM routing.
+
+    Leave the capsules at the width, which is the paper's best: on a CPU, the fast kernel needs it.
+    The layer norms are parts of the authors' released code that the paper does not mention.
+    """
 
     routing_iterations: int = option(3, "iterations of the routing algorithm", legal=COUNT)
     routing_capsules: int | None = option(
@@ -165,7 +169,7 @@ class RoutingOptions:
 
 @dataclass
 class SimpleRoutingOptions(RoutingOptions):
-    """Options of simple routing."""
+    """Over what simple routing normalises; ``heads`` repeats the authors' released code."""
 
     routing_softmax_over: str = option(
         "capsules",
@@ -177,7 +181,7 @@ class SimpleRoutingOptions(RoutingOptions):
 
 @dataclass
 class EMRoutingOptions(RoutingOptions):
-    """Options of EM routing."""
+    """The activation of EM routing; switch it off to repeat the authors' released code."""
 
     routing_activation: bool = option(
         True,
