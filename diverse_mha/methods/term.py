@@ -22,7 +22,7 @@ from diverse_mha.common.options import (
 Layers = dict[str, list[Tensor]]  # a value for every layer of every component
 JOINED_ELEMENTS = 2**27  # largest state of all layers; larger copies would need too much memory
 TERMS = Registry()
-"""Registry of the loss terms: subclasses of :class:`Term`, which ``@TERMS.register`` adds.
+"""Registry of the loss terms, subclasses of :class:`Term` that ``@TERMS.register`` adds.
 
 A registered term has its options in every criterion of this package and in ``HeadTerms``, and is
 off until its weight is set. Terms can be combined, and leave no trace in the trained model.
