@@ -41,7 +41,7 @@ def as_option(option: Option) -> str:
     name, value = f"--{option.name.replace('_', '-')}", option.value
     if value is None or value is True:
         return name
-    text = str(value)
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return f"{name} {shlex.quote(text) if len(text.split()) > 1 else text}"
 
 

@@ -7,7 +7,7 @@ silently with changed options. ``resuming`` calls these checks while it loads a 
 import logging
 import os
 from argparse import Namespace
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairseq.file_io import PathManager
@@ -149,10 +149,14 @@ def check_same_run(
             cure = Option("restore_file", os.path.join(os.path.dirname(path), LAST))
             if change.name == "_name" and change[:2] in DEFINE_A_RUN:
                 cure = Option(DEFINE_A_RUN[change[:2]][0], True)
+            before = change.before
+            if isinstance(before, Sequence) and not isinstance(before, str):
+                before = [*before]  # also OmegaConf's lists
+            trained = "without" if before is None else "with"
             new = ["to continue that run with the new value, add ", cure]
             start = ["to start there from these weights, ", Option("finetune_from_model", path)]
             raise UserError(
-                f"{path}: trained with ", Option(name, _text(change.before)),
+                f"{path}: trained {trained} ", Option(name, before),
                 f", which is now {_text(change.now)}; give another ", Option("save_dir"), ", or, ",
                 *(new if fits else start),
             )  # fmt: skip

@@ -69,6 +69,12 @@ def test_an_error_is_spelt_as_the_user_wrote_the_option():
     assert str(in_keys(error, {})) == str(error) == str(pickle.loads(pickle.dumps(error)))
 
 
+def test_a_list_is_spelt_as_each_front_end_reads_it():
+    error = UserError(Option("lr", [0.1, 0.2]))
+    assert str(error) == "--lr 0.1,0.2"
+    assert str(in_keys(error, {"lr": "optimization.lr"})) == "optimization.lr=[0.1,0.2]"
+
+
 def test_several_processes_get_the_recipe_as_it_was_composed_once(tmp_path, monkeypatch):
     """The file may be edited, and the user's words are not read again."""
     words = ["common.bf16=true", "common.seed=4", "task.data=x", "checkpoint.save_dir=new"]
