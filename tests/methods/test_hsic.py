@@ -21,6 +21,15 @@ def test_value_and_gradient_equal_the_trace_formula(lengths, num_heads, normaliz
     assert_same(hsic, literal, x, mask, normalization=normalization)
 
 
+@pytest.mark.parametrize("count", [3, 40])
+def test_values_far_below_1_are_exact(count):
+    """Rounding below zero is clamped, and nothing else."""
+    x = vectors(bsz=1, length=count, scale=0.01)
+    value = hsic(x, normalization="trace")
+    torch.testing.assert_close(value, literal(x, normalization="trace"), rtol=1e-8, atol=0.0)
+    assert 0 < value < 0.01
+
+
 def test_given_positions_select_the_samples():
     x = vectors()
     positions = torch.tensor([7, 0, 14, 3])  # (sentence, index): (1,2), (0,0), (2,4), (0,3)
