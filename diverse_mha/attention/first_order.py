@@ -2,11 +2,14 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
+Result = TypeVar("Result")
 
-def first_order_only(backward: Callable) -> Callable:
+
+def first_order_only(backward: Callable[..., Result]) -> Callable[..., Result]:
     """Decorate a ``backward`` so that it raises RuntimeError under ``create_graph=True``.
 
     torch's ``once_differentiable`` would return constants if no incoming gradient requires a
@@ -14,7 +17,7 @@ def first_order_only(backward: Callable) -> Callable:
     """
 
     @functools.wraps(backward)
-    def checked(ctx, *grads):
+    def checked(ctx: Any, *grads: Any) -> Result:
         if torch.is_grad_enabled():  # in a backward pass only with create_graph=True
             name = type(ctx).__name__.removesuffix("Backward").lstrip("_")
             raise RuntimeError(

@@ -49,7 +49,7 @@ def full_precision(tensor: Tensor) -> torch.autocast:
     return torch.autocast(tensor.device.type, enabled=False)
 
 
-def real_position_weights(padding_mask: Tensor | None, like: Tensor, shape) -> Tensor:
+def real_position_weights(padding_mask: Tensor | None, like: Tensor, shape: torch.Size) -> Tensor:
     """Return weights that turn a sum over positions into a mean over the real positions.
 
     Args:

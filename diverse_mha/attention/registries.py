@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from diverse_mha.common.options import Method, Seam, option
+from diverse_mha.common.options import Method, NoOptions, Place, Seam, option
 
 
 @dataclass
@@ -22,7 +23,7 @@ class ProjectionsOptions:
     )
 
 
-PROJECTIONS = Seam(
+PROJECTIONS: "Seam[ProjectionMap]" = Seam(
     "projections", "none", "how queries, keys and values change by head", ProjectionsOptions
 )
 """Registry of methods that change queries, keys or values (``--projections``).
@@ -33,7 +34,7 @@ that stays as it is.
 """
 
 
-def _projected(options, place) -> None:
+def _projected(options: NoOptions, place: Place) -> None:
     """Leave the projected queries, keys and values unchanged."""
 
 
@@ -66,7 +67,7 @@ class ProjectionMap(nn.Module):
         0.0
     """
 
-    adds_first = False
+    adds_first: bool = False
 
     def queries(self, queries: Tensor) -> Tensor:
         """Return the queries, (B, H, T, D), not scaled."""
@@ -102,7 +103,7 @@ class LogitsOptions:
     )
 
 
-LOGITS = Seam("logits", "none", "how attention logits change", LogitsOptions)
+LOGITS: "Seam[LogitMap]" = Seam("logits", "none", "how attention logits change", LogitsOptions)
 """Registry of methods that change attention logits before the softmax (``--logits``).
 
 Register a method here if it needs the logits of all queries and keys, or those of the layer before.
@@ -172,7 +173,7 @@ class LogitMap(nn.Module, ABC):
         return weights
 
 
-def _layers_option(component: str):
+def _layers_option(component: str) -> str | None:
     return option(
         None,
         f"{component} layers with --aggregation: comma list of numbers from 1, all or none; "
@@ -193,7 +194,7 @@ class LayerOptions:
     aggregation_decoder_layers: str | None = _layers_option("decoder self-attention")
 
 
-AGGREGATION = Seam(
+AGGREGATION: Seam[nn.Module] = Seam(
     "aggregation", "linear", "how the outputs of the heads become one vector", LayerOptions
 )
 """Registry of methods that make one vector of the outputs of all heads (``--aggregation``).
@@ -208,7 +209,7 @@ positions (B, H, T, D).
 """
 
 
-def _projection(options, place) -> None:
+def _projection(options: NoOptions, place: Place) -> None:
     """Keep the output projection."""
 
 
@@ -217,12 +218,24 @@ AGGREGATION.register(
 )
 
 
-DROPHEAD = Seam("drophead_method", "independent", "how --drophead drops heads")
+@runtime_checkable
+class CountsUpdates(Protocol):
+    """A module that is told the number of updates before each one, such as for a schedule.
+
+    fairseq calls its ``set_num_updates``, as does ``HeadTerms``.
+    """
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """Take the number of updates done."""
+        ...
+
+
+DROPHEAD: Seam[nn.Module] = Seam("drophead_method", "independent", "how --drophead drops heads")
 """Registry of ways to drop whole heads in training (``--drophead-method``).
 
 Register a method here if it chooses the heads to drop in another way, such as by a schedule. Heads
 are dropped in training only, so a trained model can remain a stock model.
 
 A builder returns None, or a module that zeroes some head outputs of (B, H, T, D), called in
-training only. fairseq calls its ``set_num_updates`` if it has one.
+training only. If it is one that :class:`CountsUpdates`, it is told the number of updates.
 """

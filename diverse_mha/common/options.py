@@ -8,12 +8,20 @@ from it; ``diverse_mha.common.typed`` converts the options for fairseq's parsers
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.ranges import Range
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Default = TypeVar("Default")
+Options = TypeVar("Options", bound="DataclassInstance")  # of a method
+Built = TypeVar("Built", covariant=True)  # module that a method builds
+Part = TypeVar("Part")  # module that all methods of a seam build
 
 #: fairseq's options of speed, memory, paths and logging, with which a run may go on changed.
 ANYWHERE = frozenset(
@@ -39,12 +47,12 @@ def check_option(legal: Range, name: str, value: Any) -> None:
 
 
 def option(
-    default: Any,
+    default: Default,
     text: str,
     *,
     choices: tuple[str, ...] = (),
     legal: Range | None = None,
-) -> Any:
+) -> Default:
     """Declare an option, a field of a dataclass.
 
     Use it for every option of a method: help texts, legal values and the conversion to fairseq's
@@ -64,10 +72,14 @@ def option(
         >>> ScaledOptions().scaled_start
         1.0
     """
+    return _field(default, text, choices, legal)
+
+
+def _field(default: Any, text: str, choices: tuple[str, ...], legal: Range | None = None) -> Any:
     return field(default=default, metadata={"help": text, "choices": choices, "range": legal})
 
 
-def read_options(kind: type, cfg: Any) -> Any:
+def read_options(kind: type[Options], cfg: Any) -> Options:
     """Return an instance of the dataclass ``kind`` with values from ``cfg``, or else defaults.
 
     Raises:
@@ -84,7 +96,7 @@ def read_options(kind: type, cfg: Any) -> Any:
     return kind(**values)
 
 
-def refuse_idle(cfg: Any, options: Iterable[Field], *why: str | Option) -> None:
+def refuse_idle(cfg: Any, options: Iterable[Field[Any]], *why: str | Option) -> None:
     """Raise an error if any of ``options``, which have no effect, differs from its default.
 
     In the message ``why`` follows "has no effect"; it may be several parts of it.
@@ -95,7 +107,7 @@ def refuse_idle(cfg: Any, options: Iterable[Field], *why: str | Option) -> None:
             raise UserError(Option(f.name, value), " has no effect ", *why)
 
 
-def _plain(value: Any):
+def _plain(value: Any) -> bool | float | str:
     """Return a comparable value: 1, 1.0 and "1.0" are the same."""
     try:
         return value if isinstance(value, bool) else float(value)
@@ -168,6 +180,11 @@ class NoOptions:
     """Options dataclass of a method without options, the default of :class:`Method`."""
 
 
+def _no_options() -> Any:
+    """Return the default of ``Method.options``, whose type is that of a method with options."""
+    return NoOptions
+
+
 class Place(NamedTuple):
     """The position of a module in a model.
 
@@ -193,7 +210,7 @@ def _nothing_to_check(options: Any, place: Place) -> None:
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(Generic[Options, Built]):
     """A method of a seam.
 
     Make one to add a method to ``PROJECTIONS``, ``LOGITS``, ``AGGREGATION`` or ``DROPHEAD``:
@@ -218,16 +235,33 @@ class Method:
 
     name: str
     help: str
-    build: Callable[[Any, Place], Any]
-    options: type = NoOptions
-    check: Callable[[Any, Place], None] = _nothing_to_check
+    build: Callable[[Options, Place], Built | None]
+    options: type[Options] = _no_options()
+    check: Callable[[Options, Place], None] = _nothing_to_check
     stock: bool = False
     carries: bool = False
     fold: Callable[[dict], None] | None = None
     head_axes: Mapping[str, int] | None = None
 
 
-class Registry:
+class Registered(Protocol):
+    """What a registry asks of a method, which is an object or a class."""
+
+    @property
+    def name(self) -> str:
+        """The name, by which it is found."""
+        ...
+
+    @property
+    def options(self) -> "type[DataclassInstance]":
+        """The dataclass of its options."""
+        ...
+
+
+Entry = TypeVar("Entry", bound=Registered)
+
+
+class Registry(Generic[Entry]):
     """Methods by name, in order of registration.
 
     ``TERMS`` is one. Look into it to see which methods exist and which options they add, and add
@@ -242,12 +276,12 @@ class Registry:
         True
     """
 
-    def __init__(self):
-        self._methods: dict[str, Any] = {}
+    def __init__(self) -> None:
+        self._methods: dict[str, Entry] = {}
         self._listeners: list[Callable[[], None]] = []
 
-    def register(self, method: Any) -> Any:
-        """Register and return a method with a ``name`` and ``options``; usable as a decorator.
+    def register(self, method: Entry) -> Entry:
+        """Register and return a method.
 
         Raises:
             ValueError: if the name is taken, or another method declares an option differently.
@@ -269,14 +303,14 @@ class Registry:
         """Call ``listener`` after every registration."""
         self._listeners.append(listener)
 
-    def options(self) -> list[Field]:
+    def options(self) -> list[Field[Any]]:
         """Return the options of all methods, without duplicates."""
         return _once(f for method in self for f in fields(method.options))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Entry]:
         return iter(self._methods.values())
 
-    def __getitem__(self, name: str):
+    def __getitem__(self, name: str) -> Entry:
         return self._methods[name]
 
     @property
@@ -285,14 +319,14 @@ class Registry:
         return tuple(self._methods)
 
 
-class Selection(NamedTuple):
+class Selection(NamedTuple, Generic[Built]):
     """The selected method of a seam, and its options."""
 
-    method: Method
+    method: Method[Any, Built]
     options: Any
 
 
-class Seam(Registry):
+class Seam(Registry[Method[Any, Part]], Generic[Part]):
     """Registry of a replaceable part of attention; an option selects the method.
 
     ``PROJECTIONS``, ``LOGITS``, ``AGGREGATION`` and ``DROPHEAD`` are seams. Use :meth:`read` to get
@@ -314,19 +348,34 @@ class Seam(Registry):
         'max'
     """
 
-    def __init__(self, name: str, default: str, about: str, options: type = NoOptions):
+    name: str
+    default: str
+    about: str
+
+    def __init__(
+        self, name: str, default: str, about: str, options: "type[DataclassInstance]" = NoOptions
+    ) -> None:
         super().__init__()
         self.name, self.default, self.about, self._own = name, default, about, options
 
-    def options(self) -> list[Field]:
+    def register(self, method: Method[Options, Part]) -> Method[Options, Part]:
+        """Register and return a method, whose builder takes an instance of its options.
+
+        Raises:
+            ValueError: if the name is taken, or another method declares an option differently.
+        """
+        super().register(method)
+        return method
+
+    def options(self) -> list[Field[Any]]:
         """Return the selecting option, then the options of the seam and of its methods."""
         *most, last = [method.help for method in self] or [""]
         listed = f"{', '.join(most)} or {last}" if most else last
-        choice = option(self.default, f"{self.about}: {listed}", choices=self.names)
+        choice = _field(self.default, f"{self.about}: {listed}", self.names)
         choice.name, choice.type = self.name, str
         return _once([choice, *fields(self._own), *super().options()])
 
-    def read(self, cfg: Any) -> Selection:
+    def read(self, cfg: Any) -> Selection[Part]:
         """Return the selected method and its options.
 
         Raises:
@@ -344,11 +393,11 @@ class Seam(Registry):
         return Selection(chosen, read_options(chosen.options, cfg))
 
 
-def _declared(option: Field) -> tuple:
+def _declared(option: Field[Any]) -> tuple[Any, Mapping[Any, Any]]:
     return option.default, option.metadata
 
 
-def _once(options: Iterable[Field]) -> list[Field]:
+def _once(options: Iterable[Field[Any]]) -> list[Field[Any]]:
     return list({f.name: f for f in options}.values())
 
 

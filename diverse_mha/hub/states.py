@@ -42,7 +42,7 @@ class Batch:
         terms: DiversityTerms,
         factor: float,
         components: Iterable[str],
-        inputs: Mapping,
+        inputs: Mapping[str, Any],
         encoder_decoder: bool,
         shifted: bool = False,
     ):
@@ -173,7 +173,7 @@ def _same_positions(one: HeadStates, other: HeadStates) -> bool:
     )
 
 
-def decoder_padding(inputs: Mapping) -> Tensor | None:
+def decoder_padding(inputs: Mapping[str, Any]) -> Tensor | None:
     """Return the padding mask (B, T) of an encoder-decoder's decoder input, True = padding."""
     mask, labels = inputs.get("decoder_attention_mask"), inputs.get("labels")
     if torch.is_tensor(mask) and mask.dim() == 2:
@@ -181,7 +181,7 @@ def decoder_padding(inputs: Mapping) -> Tensor | None:
     return labels == IGNORED if torch.is_tensor(labels) and labels.dim() == 2 else None
 
 
-def label_count(inputs: Mapping, shifted: bool) -> Tensor | None:
+def label_count(inputs: Mapping[str, Any], shifted: bool) -> Tensor | None:
     """Return the number of labels in the loss; None without labels.
 
     Args:

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakSet
 
 from torch import nn
@@ -12,6 +13,7 @@ from transformers import PreTrainedModel
 from diverse_mha import methods  # noqa: F401  registers terms and Drophead
 from diverse_mha.attention import DROPHEAD
 from diverse_mha.attention.core import COMPONENTS
+from diverse_mha.attention.registries import CountsUpdates
 from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import Place
 from diverse_mha.hub.attention import (
@@ -31,6 +33,11 @@ from diverse_mha.hub.attention import (
 from diverse_mha.hub.states import Batch, Recorder, refused
 from diverse_mha.hub.trainer import HeadTermsMixin
 from diverse_mha.methods.diversity import DiversityTerms, diversity_options
+
+if TYPE_CHECKING:  # needs accelerate
+    from transformers import Trainer
+
+AnyTrainer = TypeVar("AnyTrainer", bound="Trainer")
 
 
 class HeadTerms:
@@ -58,7 +65,9 @@ class HeadTerms:
         UserError: for an illegal option, or a model whose attention cannot be replaced.
     """
 
-    def __init__(self, model: nn.Module, **options):
+    components: tuple[str, ...]
+
+    def __init__(self, model: nn.Module, **options: str | float | None):
         _check_options(options)
         found = list(attention_modules(model))
         kind = type(model).__name__
@@ -108,7 +117,7 @@ class HeadTerms:
     def __enter__(self) -> "HeadTerms":
         return self
 
-    def __exit__(self, *error) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def acts_on(self, model: nn.Module) -> bool:
@@ -117,7 +126,7 @@ class HeadTerms:
 
     @contextmanager
     def collect(
-        self, inputs: Mapping, step: int | None = None, *, shifted: bool = False
+        self, inputs: Mapping[str, Any], step: int | None = None, *, shifted: bool = False
     ) -> Iterator[Batch]:
         """Context manager: record the head states of one forward pass, for your own training loop.
 
@@ -144,7 +153,7 @@ class HeadTerms:
                 raise UserError("collect: the schedule needs the number of updates; give step")
             factor = schedule.factor(step)
         for drophead in self._dropheads:
-            if step is not None and hasattr(drophead, "set_num_updates"):
+            if step is not None and isinstance(drophead, CountsUpdates):
                 drophead.set_num_updates(step)
         self._recorder.wanted = self._terms.wanted_of(self.components) if factor else {}
         batch = Batch(self._terms, factor, self.components, inputs, self._encoder_decoder, shifted)
@@ -154,7 +163,7 @@ class HeadTerms:
         finally:
             self._recorder.batch = None
 
-    def trainer(self, base: type) -> type:
+    def trainer(self, base: type[AnyTrainer]) -> type[AnyTrainer]:
         """Return a subclass of ``base``, which is transformers' ``Trainer`` or a subclass of it.
 
         The training loss is that of ``base`` plus weight * term, as in this package's criterions.
@@ -166,10 +175,11 @@ class HeadTerms:
                 f"trainer: needs a class, not a {type(base).__name__} object; give Trainer, then "
                 "call the returned class with its arguments"
             )
-        return type(f"HeadTerms{base.__name__}", (HeadTermsMixin, base), {"head_terms": self})
+        made = type(f"HeadTerms{base.__name__}", (HeadTermsMixin, base), {"head_terms": self})
+        return cast("type[AnyTrainer]", made)  # as made of a base that is known only here
 
 
-def _check_options(options: dict) -> None:
+def _check_options(options: Mapping[str, object]) -> None:
     """Raise :class:`UserError` for an unknown option or a value of the wrong type."""
     known = {f.name: f for f in (*diversity_options(), *DROPHEAD.options())}
     for name, value in options.items():

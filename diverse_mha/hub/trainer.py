@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ class Terms(Protocol):
         ...
 
     def collect(
-        self, inputs: Mapping, step: int | None = None, *, shifted: bool = False
+        self, inputs: Mapping[str, Any], step: int | None = None, *, shifted: bool = False
     ) -> AbstractContextManager[Batch]:
         """Record the head states of a forward pass."""
         ...
@@ -43,7 +43,7 @@ class HeadTermsMixin(Trainer):
     head_terms: Terms  # set by HeadTerms.trainer
     model: nn.Module
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._sums: dict[str, Tensor] = {}
         self._added: Tensor | float = 0.0
@@ -58,12 +58,18 @@ class HeadTermsMixin(Trainer):
                 "the model of HeadTerms, and no model_init"
             )
 
-    def training_step(self, *args, **kwargs):
+    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         """Train on a batch; return its loss without the terms, for the base's log."""
         self._added = 0.0
         return super().training_step(*args, **kwargs) - self._added
 
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor | tuple[Tensor, Any]:
         """Compute the base's loss and, in training, add the terms."""
         if not model.training:
             return super().compute_loss(
@@ -85,7 +91,9 @@ class HeadTermsMixin(Trainer):
         self._count(batch, loss.device)
         return (loss, outputs) if return_outputs else loss
 
-    def _share(self, labels: Tensor | int, all_labels: Tensor | int | None):
+    def _share(
+        self, labels: Tensor | int, all_labels: Tensor | int | None
+    ) -> tuple[Tensor | float, int]:
         """Return the factor of a batch's terms, and the divisor that the base applies later."""
         scaled = getattr(self, "loss_is_scaled_for_ga", None)  # transformers 5.0 has no such field
         if scaled is None:
@@ -100,7 +108,7 @@ class HeadTermsMixin(Trainer):
         processes = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
         return processes * labels / all_labels, 1
 
-    def _count(self, batch, device) -> None:
+    def _count(self, batch: Batch, device: torch.device) -> None:
         """Add a batch's values to the sums whose means are logged next."""
         values = logged_values(batch.measured)
         if values:
@@ -111,7 +119,7 @@ class HeadTermsMixin(Trainer):
             pair = torch.stack([value * size, size])
             self._sums[name] = self._sums.get(name, 0.0) + pair
 
-    def log(self, logs, *args, **kwargs):
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log; with a training loss, log each term's mean over the batches since the last log."""
         if "loss" in logs:
             for name, pair in sorted(self._sums.items()):

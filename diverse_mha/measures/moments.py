@@ -34,6 +34,9 @@ class Moments:
         True
     """
 
+    count: int
+    mean: Tensor
+
     def __init__(self, width: int, device: torch.device | str = "cpu"):
         """Start empty, for vectors of length d = ``width``."""
         self.count = 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from diverse_mha.attention import HeadStates
 from diverse_mha.attention.head_tensors import (
     check_head_tensor,
     compute_dtype,
@@ -106,7 +107,7 @@ class CkaOptions:
 
 
 @TERMS.register
-class Cka(Term):
+class Cka(Term[CkaOptions]):
     """Mean CKA of a layer's head outputs over pairs of heads; logged without the target.
 
     Choose it to lower or to hold the similarity of heads, whatever the scale of their outputs.
@@ -115,11 +116,11 @@ class Cka(Term):
 
     name, options, wanted = "cka", CkaOptions, ("outputs",)
 
-    def value(self, name, states, shared):
+    def value(self, name: str, states: HeadStates, shared: None) -> Tensor:
         """Compute CKA of one layer."""
         return cka(states.required("outputs"), states.query_padding_mask)
 
-    def share(self, layers, sample_size):
+    def share(self, layers: list[Tensor], sample_size: float | Tensor) -> Tensor:
         """Return the mean over layers of CKA, or of its squared distance from the target."""
         if self.given.cka_target is None:
             return super().share(layers, sample_size)

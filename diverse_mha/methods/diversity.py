@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import Field, astuple, dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -51,7 +51,7 @@ class Schedule:
     )
 
     @classmethod
-    def from_config(cls, cfg) -> "Schedule":
+    def from_config(cls, cfg: Any) -> "Schedule":
         """Read the schedule from the options of ``DiversityConfig``."""
         schedule = read_options(cls, cfg)
         start, warmup, end = astuple(schedule)
@@ -105,11 +105,14 @@ def logged_values(measured: Mapping[str, Measured]) -> dict[str, Tensor | float]
 class DiversityTerms:
     """The terms of a loss, in any combination."""
 
-    def __init__(self, terms: list[Term], schedule: Schedule):
+    terms: list[Term[Any]]
+    schedule: Schedule
+
+    def __init__(self, terms: list[Term[Any]], schedule: Schedule):
         self.terms, self.schedule = terms, schedule
 
     @classmethod
-    def from_config(cls, cfg) -> "DiversityTerms":
+    def from_config(cls, cfg: Any) -> "DiversityTerms":
         """Read the terms from the options of a criterion, a ``DiversityConfig``."""
         read = [method.from_config(cfg) for method in TERMS]
         terms = [term for term in read if term is not None]
@@ -117,7 +120,7 @@ class DiversityTerms:
             refuse_idle(cfg, fields(Schedule), "without a term of a weight above 0; name one")
         return cls(terms, Schedule.from_config(cfg))
 
-    def factor(self, model) -> float:
+    def factor(self, model: Any) -> float:
         """Return the schedule's factor on all weights in a training step."""
         return self.schedule.factor(model.num_updates) if self.schedule else 1.0
 
@@ -209,6 +212,6 @@ class DiversityTerms:
         return measured
 
 
-def diversity_options() -> list[Field]:
+def diversity_options() -> list[Field[Any]]:
     """Return the options of every criterion: those of the terms and of the schedule."""
     return [*TERMS.options(), *fields(Schedule)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from diverse_mha.attention import HeadStates
 from diverse_mha.attention.first_order import first_order_only
 from diverse_mha.attention.head_tensors import (
     check_head_tensor,
@@ -231,7 +232,7 @@ class HSICOptions:
 
 
 @TERMS.register
-class HSIC(Term):
+class HSIC(Term[HSICOptions]):
     """Mean HSIC of the pairs of heads, at least 0, lower = more diverse; minimised.
 
     Choose it for heads with independent outputs. Expect CKA to fall, by a quarter in our
@@ -243,7 +244,7 @@ class HSIC(Term):
     name, options, wanted = "hsic", HSICOptions, ("outputs",)
     joinable = ("hsic",)
 
-    def shared(self, layers, training):
+    def shared(self, layers: list[HeadStates], training: bool) -> tuple[Tensor, int]:
         """Return positions and the number of sentences of a layer."""
         outputs = layers[0].required("outputs")  # (B, H, T, D)
         positions = sample_positions(
@@ -255,7 +256,7 @@ class HSIC(Term):
         )
         return positions, outputs.size(0)
 
-    def value(self, name, states, shared):
+    def value(self, name: str, states: HeadStates, shared: tuple[Tensor, int]) -> Tensor:
         """Compute the mean HSIC at the positions, of one layer or of several joined layers."""
         outputs = states.required("outputs")
         positions, sentences = shared

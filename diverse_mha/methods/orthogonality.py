@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from diverse_mha.attention import HeadStates
 from diverse_mha.attention.core import launches_cost
 from diverse_mha.attention.first_order import first_order_only
 from diverse_mha.attention.head_tensors import (
@@ -182,7 +183,7 @@ class OrthogonalityOptions:
 
 
 @TERMS.register
-class Orthogonality(Term):
+class Orthogonality(Term[OrthogonalityOptions]):
     """SRIP of the values, and mean cosines of projections; lower = closer to orthogonal; minimised.
 
     Choose it to repeat Yun et al. 2021. It takes 1.4 times the time of an update, the most of all
@@ -197,7 +198,9 @@ class Orthogonality(Term):
     name, options = "orthogonality", OrthogonalityOptions
     joinable = ("orthogonality", "orthogonality_cosine")
 
-    def __init__(self, given, weight, components):
+    def __init__(
+        self, given: OrthogonalityOptions, weight: float, components: tuple[str, ...]
+    ) -> None:
         super().__init__(given, weight, components)
         self.cosine_on, on = (), given.orthogonality_cosine_projections
         if on != "none":
@@ -207,17 +210,17 @@ class Orthogonality(Term):
         self.wanted = tuple(_STATES[letter][0] for letter in used)
 
     @property
-    def logged(self):
+    def logged(self) -> tuple[str, ...]:
         """Names in the log: SRIP, and the cosine if there is one."""
         return ("orthogonality", "orthogonality_cosine") if self.cosine_on else ("orthogonality",)
 
-    def share(self, layers, sample_size):
+    def share(self, layers: list[Tensor], sample_size: float | Tensor) -> Tensor:
         """Return a component's part of the mean loss, at weight 1."""
         if self.given.orthogonality_normalization == "mean-loss":
             return super().share(layers, sample_size)
         return total(layers) / sample_size
 
-    def value(self, name, states, shared):
+    def value(self, name: str, states: HeadStates, shared: None) -> Tensor:
         """Compute SRIP of the values, or sum the mean cosine over the projections."""
         if name == "orthogonality":
             method = self.given.orthogonality_method

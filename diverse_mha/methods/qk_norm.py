@@ -44,7 +44,7 @@ class QKNorm(ProjectionMap):
         super().__init__()
         COUNT.check("num_heads", num_heads)
         COUNT.check("head_dim", head_dim)
-        self.root = head_dim**0.5
+        self.root: float = head_dim**0.5
         self.scale = nn.Parameter(Tensor(num_heads))  # g
         nn.init.constant_(self.scale, self.root)
 

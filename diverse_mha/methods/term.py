@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from diverse_mha.attention import HeadStates
 from diverse_mha.attention.core import COMPONENTS, launches_cost
 from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import (
+    Options,
     Registry,
     option,
     parse_names,
@@ -21,15 +22,9 @@ from diverse_mha.common.options import (
 
 Layers = dict[str, list[Tensor]]  # a value for every layer of every component
 JOINED_ELEMENTS = 2**27  # largest state of all layers; larger copies would need too much memory
-TERMS = Registry()
-"""Registry of the loss terms, subclasses of :class:`Term` that ``@TERMS.register`` adds.
-
-A registered term has its options in every criterion of this package and in ``HeadTerms``, and is
-off until its weight is set. Terms can be combined, and leave no trace in the trained model.
-"""
 
 
-def weight_option(default: str, text: str) -> Any:
+def weight_option(default: str, text: str) -> str:
     """Declare the weight of a term, ``NAME_weight``; a default of "0.0" switches the term off.
 
     Use it for the first field of a term's options. The weight multiplies the term in the mean loss
@@ -38,7 +33,7 @@ def weight_option(default: str, text: str) -> Any:
     return option(default, text)
 
 
-def components_option(who: str) -> Any:
+def components_option(who: str) -> str | None:
     """Declare the components of a term, ``NAME_on``; without it the term acts on all of them."""
     return option(
         None,
@@ -46,7 +41,7 @@ def components_option(who: str) -> Any:
     )
 
 
-class Term(ABC):
+class Term(ABC, Generic[Options]):
     """A loss term: values computed from head states, and their weight.
 
     Subclass it to add a loss term of your own, with options on the command line, in recipes and in
@@ -55,6 +50,7 @@ class Term(ABC):
     A subclass computes the value of one layer, a mean over real positions or a sample of them. The
     log has the mean over the layers of a component, summed over the components. The names of a
     term's options begin with its name. ``NAME_weight`` is required, ``NAME_on`` is optional.
+    ``Term[LengthOptions]`` tells a type checker the type of ``given``.
 
     Args:
         given: the term's options, an instance of ``options``.
@@ -86,14 +82,17 @@ class Term(ABC):
         1.0
     """
 
-    name: str
-    options: type
+    name: ClassVar[str]
+    options: ClassVar[type[Any]]  # type[Options], which a class variable cannot say
     wanted: tuple[str, ...]
     sign: int = 1
     compares: bool = True
     joinable: Collection[str] = ()
+    given: Options
+    weight: float
+    components: tuple[str, ...]
 
-    def __init__(self, given: Any, weight: float, components: tuple[str, ...]):
+    def __init__(self, given: Options, weight: float, components: tuple[str, ...]):
         self.given, self.weight, self.components = given, weight, components
 
     @abstractmethod
@@ -142,7 +141,7 @@ class Term(ABC):
         return Option(self.switch())
 
     @classmethod
-    def from_config(cls, cfg) -> "Term | None":
+    def from_config(cls, cfg: Any) -> Self | None:
         """Read the term from the options of ``DiversityConfig``; None if the term is off.
 
         Raises:
@@ -214,6 +213,30 @@ class Term(ABC):
         """
         shares = (self.weight * self.share(layers, sample_size) for layers in values.values())
         return self.sign * sum(shares, start=0.0)
+
+
+OwnTerm = TypeVar("OwnTerm", bound=type[Term[Any]])
+
+
+class TermRegistry(Registry[type[Term[Any]]]):
+    """Subclasses of ``Term`` by name, in order of registration."""
+
+    def register(self, method: OwnTerm) -> OwnTerm:
+        """Register and return a subclass of ``Term``; to be used as a decorator.
+
+        Raises:
+            ValueError: if the name is taken, or another term declares an option differently.
+        """
+        super().register(method)
+        return method
+
+
+TERMS = TermRegistry()
+"""Registry of the loss terms, subclasses of :class:`Term` that ``@TERMS.register`` adds.
+
+A registered term has its options in every criterion of this package and in ``HeadTerms``, and is
+off until its weight is set. Terms can be combined, and leave no trace in the trained model.
+"""
 
 
 def _weight(option: str, value: str | float) -> float:

@@ -109,7 +109,9 @@ class MeanPairwiseCosine(torch.autograd.Function):
         return grad_x.to(x.dtype).transpose(1, 2), None, None, None
 
 
-def mean_squared_cosine(x: Tensor, padding_mask: Tensor | None = None, *, name="x") -> Tensor:
+def mean_squared_cosine(
+    x: Tensor, padding_mask: Tensor | None = None, *, name: str = "x"
+) -> Tensor:
     """Mean over real positions of (1/(H(H-1))) sum_{i != j} cos(x_i, x_j)^2.
 
     Args:

@@ -1,11 +1,12 @@
 """Disagreement between heads (Li et al. 2018) as a loss term."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor
 
+from diverse_mha.attention import HeadStates
 from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.options import option, parse_names
 from diverse_mha.methods.disagreement.functions import (
@@ -78,7 +79,7 @@ class DisagreementOptions:
 
 
 @TERMS.register
-class Disagreement(Term):
+class Disagreement(Term[DisagreementOptions]):
     """D of the chosen kinds, higher = more diverse; maximised. Weight 0 only logs it.
 
     Choose it to repeat Li et al. 2018: ``subspace`` acts on values, ``position`` on attention
@@ -87,7 +88,7 @@ class Disagreement(Term):
 
     name, options, sign = "disagreement", DisagreementOptions, -1
 
-    def __init__(self, given, weight, components):
+    def __init__(self, given: DisagreementOptions, weight: float, components: tuple[str, ...]):
         super().__init__(given, weight, components)
         self.kinds = parse_names("disagreement", given.disagreement, tuple(_KINDS))
         self.wanted = tuple(_KINDS[kind].state for kind in self.kinds)
@@ -96,21 +97,21 @@ class Disagreement(Term):
             self.joinable = self.logged
 
     @classmethod
-    def switch(cls):
+    def switch(cls) -> str:
         """Return the option that switches the term on."""
         return cls.name
 
     @property
-    def on(self):
+    def on(self) -> bool:
         """True if the options name a kind of disagreement."""
         return bool(self.kinds)
 
     @property
-    def logged(self):
+    def logged(self) -> tuple[str, ...]:
         """Names in the log, one for each kind of disagreement."""
         return tuple(f"disagreement_{kind}" for kind in self.kinds)
 
-    def risk(self, heads, post_norm):
+    def risk(self, heads: Mapping[str, int], post_norm: Collection[str]) -> str | None:
         """Describe our trainings at weight 1.0, if the model is one of few heads and post-norm."""
         kinds = [k for k, forms in _TRAINED.items() if k in self.kinds and not forms & {*self.form}]
         few = [c for c in self.components or heads if c in post_norm and heads[c] <= FEW_HEADS]
@@ -123,7 +124,7 @@ class Disagreement(Term):
             "40; with weight 0.1 they trained (docs/which-method.md)"
         )
 
-    def value(self, name, states, shared):
+    def value(self, name: str, states: HeadStates, shared: None) -> Tensor:
         """Compute D of one kind."""
         kind = _KINDS[name.removeprefix("disagreement_")]
         masks = (getattr(states, mask) for mask in kind.masks)

@@ -4,6 +4,7 @@ import functools
 import logging
 from collections.abc import Callable
 from types import FunctionType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ class ChunkedRouting:
             votes. If that fails, a warning is logged and the plain form is used.
     """
 
-    def __init__(self, routing: Callable[..., Tensor], options: dict, compiled: bool):
+    def __init__(self, routing: Callable[..., Tensor], options: dict[str, Any], compiled: bool):
         self.call = routing, tuple(sorted(options.items()))
         self.compiled = compiled
 
@@ -115,7 +116,11 @@ BACKENDS = ("auto", "kernel", "compiled", "chunked")
 
 
 def fused_routing(
-    routing: Callable[..., Tensor], votes: Tensor, options: dict, *, backend: str = "auto"
+    routing: Callable[..., Tensor],
+    votes: Tensor,
+    options: dict[str, Any],
+    *,
+    backend: str = "auto",
 ) -> Tensor:
     """Return ``routing(votes, **options)``, with its gradient, in less time and memory.
 

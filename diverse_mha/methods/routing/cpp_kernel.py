@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ class KernelRouting:
         ValueError: for an illegal option, or if the code cannot be built or loaded.
     """
 
-    def __init__(self, routing: Callable[..., Tensor], options: dict):
+    def __init__(self, routing: Callable[..., Tensor], options: dict[str, Any]):
         bound = inspect.signature(routing).bind(None, **options)
         bound.apply_defaults()
         self.routing, self.options = routing, bound.arguments
