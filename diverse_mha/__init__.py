@@ -8,11 +8,20 @@ criterions and optimiser. Without fairseq the functions of ``diverse_mha.methods
 import importlib
 import logging
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from diverse_mha.common import start
 from diverse_mha.common.on_import import after_import
 from diverse_mha.fairseq_fixes import startup
+
+if TYPE_CHECKING:  # all of it is imported late
+    from torch import nn
+    from transformers import PreTrainedTokenizerBase
+
+    from diverse_mha.analysis.heads import HeadModel
 
 __version__ = "0.1.0"
 
@@ -33,7 +42,13 @@ def register() -> None:
     start.command_started()
 
 
-def load(path, data=None, *, cpu=False, tokenizer=None):
+def load(
+    path: "str | Path | nn.Module",
+    data: str | Path | None = None,
+    *,
+    cpu: bool = False,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
+) -> "HeadModel":
     """Load a model to inspect its heads; see ``diverse_mha.analysis.heads``.
 
     Args:
@@ -53,7 +68,7 @@ def load(path, data=None, *, cpu=False, tokenizer=None):
 
 
 @contextmanager
-def _importing():
+def _importing() -> Iterator[None]:
     """Context manager for the import of fairseq: make it faster, and restore the root logger.
 
     Otherwise every library prints its debug messages (fairseq's wav2vec2_classification.py calls

@@ -51,10 +51,19 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a tree, without those that only a type checker reads."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from executed(child)
+
+
 def imports(path: Path) -> Iterator[str]:
     """Yield the modules of this package that a file imports, at its top or in functions."""
     package = path.relative_to(PACKAGE.parent).with_suffix("").parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in executed(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom):

@@ -11,55 +11,58 @@ A folder of transformers needs no data: ``diverse_mha.load("models/marian")``.
 
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from diverse_mha.analysis.results import Sentence
 from diverse_mha.analysis.similarity import real_rows
 from diverse_mha.analysis.view import take_sentence
 from diverse_mha.attention import STATE_NAMES, HeadStates, check_state_names
-from diverse_mha.attention.sites import Site
+from diverse_mha.attention.sites import Sentences, Site
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import write_files
 from diverse_mha.evaluation.opener import Source, is_folder, open_heads
 from diverse_mha.evaluation.protocol import AnyAdapter
 
-if TYPE_CHECKING:  # of fairseq, which models of transformers do not need
+if TYPE_CHECKING:  # each library is imported for its own models only
+    from transformers import PreTrainedTokenizerBase
+
     from diverse_mha.evaluation.models import Loaded
 
-Sentences = Sequence[str]
+#: A tensor for each layer; None for states that were not requested.
+Layers = TypeVar("Layers", covariant=True)
 
 
-class ComponentHeads(NamedTuple):
+class ComponentHeads(NamedTuple, Generic[Layers]):
     """The head states of one component, as lists with a tensor for each layer.
 
     B sentences, H heads, T queries, S keys, D = model width / H. States that were not requested are
     None. The tensors have no gradient.
     """
 
-    queries: list[Tensor] | None  # (B, H, T, D), not scaled
-    keys: list[Tensor] | None  # (B, H, S, D)
-    values: list[Tensor] | None  # (B, H, S, D)
-    logits: list[Tensor] | None  # (B, H, T, S), before the mask
-    weights: list[Tensor] | None  # (B, H, T, S), rows sum to 1
-    outputs: list[Tensor] | None  # (B, H, T, D), weights @ values
+    queries: Layers  # (B, H, T, D), not scaled
+    keys: Layers  # (B, H, S, D)
+    values: Layers  # (B, H, S, D)
+    logits: Layers  # (B, H, T, S), before the mask
+    weights: Layers  # (B, H, T, S), rows sum to 1
+    outputs: Layers  # (B, H, T, D), weights @ values
     query_padding_mask: Tensor  # (B, T) bool, True = padding
     key_padding_mask: Tensor  # (B, S) bool, True = padding
 
 
-class Run(NamedTuple):
+class Run(NamedTuple, Generic[Layers]):
     """Head states and tokens of a batch of sentences.
 
     Query t of the decoder and of the encoder-decoder attention predicts token t of the target,
     ``target_tokens[b][t]``. Query t has read the target up to token t - 1, and query 0 only </s>.
     """
 
-    heads: dict[str, ComponentHeads]  # component (encoder, cross, decoder) -> states
+    heads: Mapping[str, ComponentHeads[Layers]]  # component (encoder, cross, decoder) -> states
     source_tokens: list[list[str]]  # subwords of each source sentence; a pair has two rows
     target_tokens: list[list[str]] | None  # predicted subwords; None for a classifier
 
@@ -107,15 +110,34 @@ class HeadModel:
             raise AttributeError("loaded: a model of transformers has no task and data")
         return self.adapter.loaded
 
+    @overload
+    def run(
+        self,
+        sentences: Sentences,
+        target: Sequence[str] | None = None,
+        *,
+        beam: int = 5,
+    ) -> Run[list[Tensor]]: ...
+
+    @overload
+    def run(
+        self,
+        sentences: Sentences,
+        target: Sequence[str] | None = None,
+        *,
+        states: tuple[str, ...],
+        beam: int = 5,
+    ) -> Run[list[Tensor] | None]: ...
+
     @torch.no_grad()
     def run(
         self,
-        sentences: Sentences | Sequence[tuple[str, ...]],
-        target: Sentences | None = None,
+        sentences: Sentences,
+        target: Sequence[str] | None = None,
         *,
         states: tuple[str, ...] = STATE_NAMES,
         beam: int = 5,
-    ) -> Run:
+    ) -> Run[list[Tensor] | None]:
         """Run sentences through the model as one batch.
 
         Args:
@@ -147,7 +169,7 @@ class HeadModel:
         targets = None if predicted is None else self.adapter.symbols(1, predicted)
         return Run(heads, self.adapter.symbols(0, source), targets)
 
-    def view(self, lines: Sentences, sites: Sequence[Site]) -> list[Sentence]:
+    def view(self, lines: Sequence[str], sites: Sequence[Site]) -> list[Sentence]:
         """Return the report's data on each line, see ``view.take_sentence``.
 
         Args:
@@ -161,7 +183,9 @@ class HeadModel:
             first, tab, second = line.partition("\t")
             pair = self.adapter.rows > 1
             target = [second] if tab and not pair else None
-            batch = self.adapter.encode([(first, second) if pair else first], target, beam=5).batch
+            batch = self.adapter.encode(
+                [(first, second)] if pair else [first], target, beam=5
+            ).batch
             states = self.adapter.states(batch, ("weights",))
             taken = take_sentence(self.adapter, batch, 0, states, sites)
             shown.append({"number": number, "components": taken["components"]})
@@ -174,7 +198,9 @@ def _padding(rows: list[Tensor]) -> Tensor:
     return torch.arange(int(lengths.max())) >= lengths[:, None]
 
 
-def _collect(layers: list[HeadStates], queries: Tensor, keys: Tensor) -> ComponentHeads:
+def _collect(
+    layers: list[HeadStates], queries: Tensor, keys: Tensor
+) -> ComponentHeads[list[Tensor] | None]:
     """Return the states of all layers on the CPU; ``queries`` and ``keys`` are padding masks."""
     states = {
         name: None if getattr(layers[0], name) is None else [getattr(x, name).cpu() for x in layers]
@@ -184,7 +210,11 @@ def _collect(layers: list[HeadStates], queries: Tensor, keys: Tensor) -> Compone
 
 
 def load(
-    path: Any, data: str | Path | None = None, *, cpu: bool = False, tokenizer: Any = None
+    path: str | Path | nn.Module,
+    data: str | Path | None = None,
+    *,
+    cpu: bool = False,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
 ) -> HeadModel:
     """Load a model as a :class:`HeadModel`.
 

@@ -4,7 +4,7 @@ Read by the analysis, and by the adapters through which it sees models of fairse
 transformers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -17,6 +17,8 @@ Value = TypeVar("Value")
 Missing = TypeVar("Missing")
 Measure = TypeVar("Measure", bound="DataclassInstance")
 Batch = TypeVar("Batch")  # the adapter's own
+#: Texts or, for a classifier of pairs, tuples of two.
+Sentences = Sequence[str] | Sequence[tuple[str, ...]]
 
 
 class HeadNumbers(NamedTuple):

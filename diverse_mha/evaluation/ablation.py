@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from diverse_mha.attention.sites import HeadNumbers
 from diverse_mha.criterions.fused_loss import fused_label_smoothed_loss
+from diverse_mha.evaluation.models import Sample
 from diverse_mha.models.attention import DiverseAttention
 from diverse_mha.models.base import OutputWeight
 from diverse_mha.models.parts import ATTENTIONS, SIDES
@@ -46,7 +47,7 @@ def sites_of(model: nn.Module) -> list[Site]:
     return sites
 
 
-def run_model(model: nn.Module, sample: dict) -> Tensor:
+def run_model(model: nn.Module, sample: Sample) -> Tensor:
     """Run a batch; return the decoder's features (B, T, C) or class scores (B, classes)."""
     if not hasattr(model, "decoder"):
         # A classifier encodes all rows of a batch in one pass if head states are requested.
@@ -79,7 +80,7 @@ class ActivationCache:
         output: result of :func:`run_model` without ablation.
     """
 
-    def __init__(self, model: nn.Module, sample: dict):
+    def __init__(self, model: nn.Module, sample: Sample):
         self._model, self._sample = model, sample
         self._sites = sites_of(model)
         self._results: dict[nn.Module, Any] = {}
@@ -143,7 +144,7 @@ class CachedLosses:
         counts: number of tokens of every sentence, (B,) float64.
     """
 
-    def __init__(self, model: nn.Module, sample: dict):
+    def __init__(self, model: nn.Module, sample: Sample):
         self._model, self._sample = model, sample
         self._cache = ActivationCache(model, sample)
         self.losses, self.counts = sentence_losses(model, sample, self._cache.output)
@@ -190,7 +191,7 @@ def unit_of(model: nn.Module) -> str:
 ROWS = 1024  # rows of logits in memory at once
 
 
-def sentence_losses(model: nn.Module, sample: dict, output: Tensor) -> tuple[Tensor, Tensor]:
+def sentence_losses(model: nn.Module, sample: Sample, output: Tensor) -> tuple[Tensor, Tensor]:
     """Return the loss of every sentence and its number of tokens.
 
     Args:
@@ -214,7 +215,7 @@ def sentence_losses(model: nn.Module, sample: dict, output: Tensor) -> tuple[Ten
     return sums.index_add_(0, rows, losses.double()), counts.double()
 
 
-def total_loss(model: nn.Module, sample: dict, output: Tensor) -> Tensor:
+def total_loss(model: nn.Module, sample: Sample, output: Tensor) -> Tensor:
     """Return the summed loss for a backward pass.
 
     If the output layer is a plain projection, the logits of the whole batch are not stored.

@@ -23,7 +23,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates, Wanted
-from diverse_mha.attention.sites import Encoded, Head
+from diverse_mha.attention.sites import Encoded, Head, Sentences
 from diverse_mha.common.errors import UserError
 from diverse_mha.corpora.prepared import preparation, read_side
 from diverse_mha.evaluation import pruned
@@ -40,6 +40,7 @@ from diverse_mha.evaluation.ablation import (
 from diverse_mha.evaluation.models import (
     Batches,
     Loaded,
+    Sample,
     check_same_blocks,
     open_models,
     translation_batch,
@@ -75,15 +76,15 @@ class FairseqAdapter:
         numbers, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), self.loaded.longest)
         return {int(number) for number in numbers[:count]}
 
-    def numbers(self, batch: dict) -> list[int]:
+    def numbers(self, batch: Sample) -> list[int]:
         """Return the number of each sentence of a batch, as in fairseq-generate."""
         return batch["id"].tolist()
 
-    def states(self, batch: dict, wanted: Wanted) -> dict[str, list[HeadStates]]:
+    def states(self, batch: Sample, wanted: Wanted) -> dict[str, list[HeadStates]]:
         """Return component -> head states of each layer."""
         return self.loaded.states(batch, wanted)
 
-    def tokens(self, batch: dict, component: str, row: int) -> tuple[list[str], list[str]]:
+    def tokens(self, batch: Sample, component: str, row: int) -> tuple[list[str], list[str]]:
         """Return the tokens of the queries and keys of a row, padding included."""
         task, net_input = self.loaded.task, batch["net_input"]
         source = [task.source_dictionary[int(n)] for n in net_input["src_tokens"][row]]
@@ -93,11 +94,13 @@ class FairseqAdapter:
         target = [task.target_dictionary[int(n)] for n in read[row]]
         return target, source if component == "cross" else target
 
-    def losses(self, batch: dict) -> CachedLosses:
+    def losses(self, batch: Sample) -> CachedLosses:
         """Return the losses of a batch, and an activation cache for changed heads."""
         return CachedLosses(self.loaded.model, batch)
 
-    def gated_loss(self, batch: dict, changes: Mapping[Site, Callable[[Tensor], Tensor]]) -> Tensor:
+    def gated_loss(
+        self, batch: Sample, changes: Mapping[Site, Callable[[Tensor], Tensor]]
+    ) -> Tensor:
         """Return the summed loss with changed head outputs, for a backward pass."""
         model = self.loaded.model
         with ExitStack() as stack:
@@ -114,13 +117,15 @@ class FairseqAdapter:
         )
         return one == two
 
-    def encode(self, sentences: Sequence, target: Sequence[str] | None, beam: int) -> Encoded[dict]:
+    def encode(
+        self, sentences: Sentences, target: Sequence[str] | None, beam: int
+    ) -> Encoded[Sample]:
         """Return sentences as a batch on the model's device; see ``analysis.heads``."""
         sample, source, predicted = self._make_sample(sentences, target, beam)
         sample["id"] = torch.arange(len(sentences))
         return Encoded(self.loaded.on_device(sample), source, predicted)
 
-    def _make_sample(self, sentences, target, beam: int) -> tuple[dict[str, Any], Any, Any]:
+    def _make_sample(self, sentences, target, beam: int) -> tuple[Sample, Any, Any]:
         task = self.loaded.task
         if hasattr(task, "dictionary") and not hasattr(task, "src_dict"):
             if target is not None:
@@ -181,7 +186,7 @@ class FairseqAdapter:
         """Return the subwords of rows of ids, of the source (side 0) or target."""
         return [[self._dictionary(side)[int(token)] for token in row] for row in rows]
 
-    def _translate(self, net_input: dict, beam: int) -> list[Tensor]:
+    def _translate(self, net_input: Sample, beam: int) -> list[Tensor]:
         """Return the model's own translations; each ends with eos."""
         cfg = SimpleNamespace(generation=GenerationConfig(beam=beam))
         search = BeamSearch(self.loaded, cfg, fast=False)
@@ -222,7 +227,7 @@ class FairseqAdapter:
             return json.loads(result.read_text(encoding="utf-8"))["sacrebleu"]
 
 
-def _batch(rows: list[Tensor], pad: int) -> dict:
+def _batch(rows: list[Tensor], pad: int) -> Sample:
     """Return source tokens, padded on the right, and their lengths."""
     return {
         "src_tokens": data_utils.collate_tokens(rows, pad),

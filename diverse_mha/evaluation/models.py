@@ -33,6 +33,7 @@ from diverse_mha.fairseq_fixes.dictionaries import check_dictionaries, recorded
 from diverse_mha.models.config import to_namespace
 from diverse_mha.tasks.data_files import check_split, dictionaries_named, splits_in
 
+Sample = dict[str, Any]  # a batch of fairseq
 #: fairseq's model -> our model with the same parameters.
 TWINS = {
     TransformerModel: "transformer_disagree",
@@ -88,7 +89,7 @@ class Batches:
     def __len__(self) -> int:
         return len(self._batches)
 
-    def __iter__(self) -> Iterator[dict]:
+    def __iter__(self) -> Iterator[Sample]:
         shown = (
             with_progress(self._batches, self._label, "batches") if self._label else self._batches
         )
@@ -155,13 +156,16 @@ class Loaded:
             )
         return Batches(self, batches, f"{label} {subset}" if label else "")
 
-    def on_device(self, sample: dict) -> Any:
+    def on_device(self, sample: Sample) -> Sample:
         """Return a batch on the model's device."""
         device = next(self.model.parameters()).device
-        return utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
+        if device.type != "cuda":
+            return sample
+        moved: Any = utils.move_to_cuda(sample, device)  # a mapping, as what it moves
+        return moved
 
     @torch.no_grad()
-    def states(self, sample: dict, wanted: Wanted) -> dict[str, list[HeadStates]]:
+    def states(self, sample: Sample, wanted: Wanted) -> dict[str, list[HeadStates]]:
         """Return component -> states of each layer for a batch.
 
         ``wanted`` names the states to return: for all components, or as component -> names.
@@ -268,7 +272,7 @@ def check_same_blocks(models: list[Loaded]) -> None:
                 )
 
 
-def translation_batch(task: Any, sources: list[Tensor], targets: list[Tensor]) -> dict:
+def translation_batch(task: Any, sources: list[Tensor], targets: list[Tensor]) -> Sample:
     """Return a batch in fairseq's form, padded on the right, of token ids that end with eos."""
     pad = task.target_dictionary.pad()
     net_input = {

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 from torch import Tensor
 
 from diverse_mha.attention import HeadStates, Wanted
-from diverse_mha.attention.sites import Encoded, Head, Site
+from diverse_mha.attention.sites import Encoded, Head, Sentences, Site
 
 Batch = TypeVar("Batch")  # a batch of the adapter
 Yielded = TypeVar("Yielded", covariant=True)
@@ -96,7 +96,7 @@ class Adapter(Protocol[Batch, OwnSite]):
         ...
 
     def encode(
-        self, sentences: Sequence, target: Sequence[str] | None, beam: int
+        self, sentences: Sentences, target: Sequence[str] | None, beam: int
     ) -> Encoded[Batch]:
         """Return sentences as a batch; without ``target``, the model translates them."""
         ...

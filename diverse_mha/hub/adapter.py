@@ -20,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from diverse_mha.attention import HeadStates, Wanted
 from diverse_mha.attention.core import COMPONENTS
-from diverse_mha.attention.sites import Encoded, Head, HeadNumbers
+from diverse_mha.attention.sites import Encoded, Head, HeadNumbers, Sentences
 from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.progress import with_progress
 from diverse_mha.hub import attention, fsmt
@@ -365,7 +365,7 @@ class HubAdapter:
         return True
 
     def encode(
-        self, sentences: Sequence, target: Sequence[str] | None, beam: int
+        self, sentences: Sentences, target: Sequence[str] | None, beam: int
     ) -> Encoded[Batch]:
         """Return sentences as a batch on the model's device; see ``analysis.heads``."""
         examples = self.reader.given(sentences, target)

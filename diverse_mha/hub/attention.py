@@ -63,7 +63,7 @@ class ConfigView:
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._config, name, value)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return _itself, (self._config,)
 
 
@@ -118,7 +118,7 @@ def attend(
     value: Tensor,
     attention_mask: Tensor | None,
     dropout: float = 0.0,
-    **options,
+    **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Attend as the model does without terms; record head states and drop heads.
 
@@ -216,7 +216,7 @@ AttentionInterface.register(NAME, attend)
 AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
-def no_eager(module: nn.Module, *_, **__) -> NoReturn:
+def no_eager(module: nn.Module, *_: Any, **__: Any) -> NoReturn:
     """Stand in for the eager attention of a module that has none."""
     raise UserError(
         f"{type(module).__name__}: has no eager attention; load the model with "

@@ -5,6 +5,7 @@ measured. Terms are not supported.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from diverse_mha.hub.attention import NAME, AttentionModule
 
 def eager(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor,
-    scaling: float, dropout: float = 0.0, **_,
+    scaling: float, dropout: float = 0.0, **_: Any,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return outputs (B, T, H, D) and weights (B, H, T, S); ``mask`` is added to the logits."""
     weights = (query @ key.transpose(2, 3) * scaling + mask).softmax(dim=-1)
@@ -28,10 +29,10 @@ def forward(
     query: Tensor,
     key: Tensor,
     key_padding_mask: Tensor | None = None,
-    layer_state=None,
+    layer_state: Any = None,
     attn_mask: Tensor | None = None,
     output_attentions: bool = False,
-    **_,
+    **_: Any,
 ) -> tuple[Tensor, None]:
     """Attend as ``Attention.forward`` does, time first, without a cache."""
     read = key if module.encoder_decoder_attention else query

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 import transformers
 from torch import Tensor
 
+from diverse_mha.attention.sites import Sentences
 from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.progress import counted
 from diverse_mha.corpora.text import read_lines
@@ -81,7 +82,7 @@ class Reader:
         pads = (tokenizer.pad_token_id, *(getattr(model.config, name, None) for name in tokens), 0)
         self.pad = next(n for n in pads if isinstance(n, int) and n >= 0)
 
-    def ids(self, texts: Sequence[str], **options) -> list[Tensor]:
+    def ids(self, texts: Sentences, **options: Any) -> list[Tensor]:
         """Return the token ids of texts."""
         found = self.tokenizer(list(texts), verbose=False, **options)["input_ids"]
         return [torch.tensor(row, dtype=torch.int32) for row in found]
@@ -90,7 +91,7 @@ class Reader:
         """Yield the sentences of a split that the model can read."""
         raise NotImplementedError
 
-    def given(self, sentences: Sequence, target: Sequence[str] | None) -> list[Example]:
+    def given(self, sentences: Sentences, target: Sequence[str] | None) -> list[Example]:
         """Return sentences given in Python as examples."""
         raise NotImplementedError
 
@@ -215,14 +216,14 @@ class Translation(Reader):
             sides = self.ids(sources), self.ids(targets, text_target=True)
             yield from self.fitting(map(Example, numbers, *sides))
 
-    def ids(self, texts: Sequence[str], *, text_target: bool = False, **options) -> list[Tensor]:
+    def ids(self, texts: Sentences, *, text_target: bool = False, **options: Any) -> list[Tensor]:
         """Return the token ids of texts in the source, or the target language."""
         if not text_target:
             return super().ids(texts, **options)
         found = self.tokenizer(text_target=list(texts), verbose=False, **options)
         return [torch.tensor(row, dtype=torch.int32) for row in found["input_ids"]]
 
-    def given(self, sentences: Sequence, target: Sequence[str] | None) -> list[Example]:
+    def given(self, sentences: Sentences, target: Sequence[str] | None) -> list[Example]:
         """Return sentence pairs; their translations are made by the caller if there is no target.
 
         Raises:
@@ -294,7 +295,7 @@ class LanguageModel(Reader):
         if len(begin) + len(held) > 1:
             yield Example(number, torch.cat((begin, held)))
 
-    def given(self, sentences: Sequence, target: Sequence[str] | None) -> list[Example]:
+    def given(self, sentences: Sentences, target: Sequence[str] | None) -> list[Example]:
         """Return sentences, each as a text of its own."""
         if target is not None:
             raise UserError("target: is for translation models; leave it out")
@@ -341,7 +342,7 @@ class MaskedLanguageModel(Reader):
             raise UserError(f"{where}: some have a tab, others not; give pairs or sentences")
         return self.ids([row[0] for row in rows], text_pair=[row[1] for row in rows])
 
-    def given(self, sentences: Sequence, target: Sequence[str] | None) -> list[Example]:
+    def given(self, sentences: Sentences, target: Sequence[str] | None) -> list[Example]:
         """Return sentences, or tuples of two, as examples."""
         if target is not None:
             raise UserError("target: is for translation models; leave it out")
