@@ -10,6 +10,15 @@ from diverse_mha.common.files import ROOT
 
 UPDATES = 3
 
+# A model of transformers with text, made by WORLD, for the words that pages have.
+HUB = {
+    "models/marian": "runs/hub/marian",
+    "models/pruned": "runs/hub/pruned",
+    "dev.de": "runs/hub/text.src",
+    "dev.en": "runs/hub/text.tgt",
+    "test.de": "runs/hub/text.src",
+    "test.en": "runs/hub/text.tgt",
+}
 # For each page, placeholders and the words that replace them. "": on all pages.
 PLACEHOLDERS = {
     "": {
@@ -22,7 +31,8 @@ PLACEHOLDERS = {
         "--output FOLDER": "--output runs/figures",
         "--from FOLDER": "--from archives",
     },
-    "README.md": {"DATA ...": "data/multi30k/bin"},
+    "README.md": HUB | {"DATA ...": "data/multi30k/bin"},
+    "docs/hub-heads.md": HUB | {"> alignments": "> runs/alignments"},
     "docs/coming-from.md": {"DATA ...": "data/multi30k/bin"},
     # The stand-in for the demo corpus has no gold alignments.
     "docs/align.md": {"--gold data/demo/raw/valid.align": "--max-tokens 2000"},
@@ -113,6 +123,11 @@ WORLD = {
         # reproduce gives the file this name
         "cp runs/toy/checkpoint_best.test.hyp.detok runs/toy/test.hyp.detok",
     ],
+    "runs/hub": [
+        "mkdir -p runs/hub",
+        "python -c 'from pathlib import Path; from tests.hub.folders import save, texts;"
+        ' folder = Path("runs/hub"); save("marian", folder / "marian"); texts(folder)\'',
+    ],
     "runs/h1": [f"{TOY}/h1 model.encoder_attention_heads=1 model.decoder_attention_heads=1"],
     "data/ptb": ["bash data-prep/prepare-ptb.sh"],
     "data/iwslt14": ["bash data-prep/prepare-iwslt14.sh"],
@@ -125,7 +140,8 @@ WORLD = {
 # For each page, the paths that its commands read, and the folder of WORLD that each links to.
 MULTI30K = {"data/multi30k": "data/multi30k"}
 GIVEN = {
-    "README.md": MULTI30K | {"runs/toy": "runs/toy"},
+    "README.md": MULTI30K | {"runs/toy": "runs/toy", "runs/hub": "runs/hub"},
+    "docs/hub-heads.md": {"runs/hub": "runs/hub"},
     "docs/design.md": MULTI30K,
     **{f"docs/methods/{path.name}": MULTI30K for path in ROOT.glob("docs/methods/*.md")},
     "docs/analysis.md": MULTI30K
