@@ -9,9 +9,9 @@ from pathlib import Path
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import ROOT
+from diverse_mha.common.status import read_status
 from diverse_mha.recipes.recipe import compose, lookup, spell
 from diverse_mha.recipes.steps import GROUPS, KINDS, Pipeline, read_pipeline
-from diverse_mha.training.read_log import status_of
 from experiments.papers import Experiment
 from experiments.scales import CORPORA, DATA, Recipe, both_sides
 
@@ -243,7 +243,8 @@ def recipe_words(run: Run, place: Place) -> list[str]:
     settings = dict(run.settings) | {"common.log_format": "json"}
     if not place.gpus:
         fp16 = settings.get("common.fp16", lookup(run.composed, "common.fp16"))
-        if fp16 and not status_of(run.folder(place.out)).finished:
+        status = read_status(run.folder(place.out))
+        if fp16 and not (status and status.finished):
             cure = "give --no-bf16 for float32 on the CPU, or --bf16"
             raise UserError(f"common.fp16 needs a GPU; {cure}")
         settings["common.cpu"] = True

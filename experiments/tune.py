@@ -16,9 +16,10 @@ from statistics import mean
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json, write_json
 from diverse_mha.common.options import split_list
+from diverse_mha.common.status import read_status
 from diverse_mha.common.tables import Layout, to_text, write_texts
 from diverse_mha.recipes.recipe import lookup, parse_overrides
-from diverse_mha.training.read_log import TRAIN_LOG, read_log, status_of
+from diverse_mha.training.read_log import TRAIN_LOG, read_log
 from experiments import runs
 from experiments.numbers import Choices, best_validation
 from experiments.papers import Row, Table
@@ -39,7 +40,8 @@ class Trainer(Runner):
     def result(self, run: Run) -> dict | None:
         """Return the validation score of a finished training."""
         log = run.folder(self.place.out) / TRAIN_LOG
-        if not status_of(log.parent).finished:
+        status = read_status(log.parent)
+        if status is None or not status.finished:
             return None
         return {"validation": validation(run, log), "seconds": {}, "scores": {}}
 
@@ -52,7 +54,8 @@ class Trainer(Runner):
         try:
             yield from self._execute(step, folder / LOG)
         except UserError:
-            if not status_of(folder).diverged:
+            status = read_status(folder)
+            if status is None or not status.diverged:
                 raise
             return {"validation": math.inf, "seconds": {"train": time.monotonic() - begun}}
         if (result := self.result(run)) is None:

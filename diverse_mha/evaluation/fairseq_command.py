@@ -19,7 +19,6 @@ from diverse_mha.common.errors import (
     one_line,
 )
 from diverse_mha.common.files import USER_DIR, check_output_file, read_json
-from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.common.progress import hide_log
 from diverse_mha.evaluation.equal_weights import note_equal_weights
 from diverse_mha.evaluation.outputs import add_force, check_replaceable, json_with
@@ -194,9 +193,7 @@ def evaluation_output(
 
 
 def _comparable(name: str, value: Any) -> Any:
-    """Return a setting of a result in one form, also if an older version recorded another."""
-    if name.endswith("_options") and isinstance(value, list):
-        return without_user_dir(value)
+    """Return a setting of a result in one form, wherever it was written."""
     if name == "checkpoint":
         return [*map(os.path.abspath, value.split(os.pathsep))]
     return str(Path(value)) if name == "data" else value

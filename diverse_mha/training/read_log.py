@@ -1,4 +1,4 @@
-"""Reads a run's status, and speed, parameters and validations from fairseq's training log."""
+"""Reads speed, parameters and validations from fairseq's training log."""
 
 import json
 import re
@@ -6,13 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
-from diverse_mha.common.status import Status, read_status
-
 TRAIN_LOG = "train.log"  # a run's log, beside its checkpoints
 _LOADED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
 _FROM_SCRATCH = "No existing checkpoint found"
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
-_OUT_OF_TIME = "Stopping training due to cumulative_training_time: "
 
 
 def read_log(path: Path) -> dict:
@@ -70,22 +67,6 @@ def validations(lines: Iterable[str]) -> list[dict]:
             entries.pop()
         entries.append({"epoch": logged.get("epoch"), **entry})
     return entries
-
-
-def status_of(folder: Path) -> Status:
-    """Return a run's status from ``status.json`` or, without this file, from the log."""
-    return read_status(folder) or _status_in_log(folder / TRAIN_LOG)
-
-
-def _status_in_log(path: Path) -> Status:
-    """Return the status after the last start in a log; older versions wrote no ``status.json``."""
-    if not path.is_file():
-        return Status(0, None)
-    start = _PARAMETERS.split(path.read_text(encoding="utf-8", errors="replace"))[-1]
-    last = (start.splitlines() or [""])[-1]
-    ended = last.startswith("done training in ") and _OUT_OF_TIME not in start
-    finished = ended or "nothing is left to train" in last
-    return Status(read_log(path)["updates"] or 0, None, finished)
 
 
 def _json_entry(line: str) -> dict:

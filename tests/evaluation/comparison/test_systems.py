@@ -267,13 +267,6 @@ def test_different_search_options_need_despite_search(folder, capsys, name, base
     )
 
 
-@pytest.mark.parametrize("older", [["--user-dir", "plugin"], ["--user-dir=plugin"]])
-def test_a_plugin_is_no_search_option(folder, older):
-    change(folder, "base", generate_options=["--max-len-b", "9"])
-    change(folder, "good", generate_options=[*older, "--max-len-b", "9"])
-    assert compare(folder, *both(folder))
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
