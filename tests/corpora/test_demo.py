@@ -41,8 +41,8 @@ def test_gold_alignments_link_words_of_the_same_stem(pairs, tmp_path):
 def test_text_and_labelled_corpora_are_the_tokenised_qorun_sentences(tmp_path):
     pairs = [pair.qorun for pair in sentence_pairs(44, 1)]
     for form in ("text", "labelled"):
-        write_sentences(tmp_path / form, form, pairs=40, seed=1)
-    text = {f.stem: f.read_text().splitlines() for f in (tmp_path / "text").iterdir()}
+        write_sentences(tmp_path / "new" / form, form, pairs=40, seed=1)
+    text = {f.stem: f.read_text().splitlines() for f in (tmp_path / "new/text").iterdir()}
     assert {split: len(lines) for split, lines in text.items()} == {
         "train": 40,
         "valid": 2,
@@ -51,7 +51,7 @@ def test_text_and_labelled_corpora_are_the_tokenised_qorun_sentences(tmp_path):
     everything = [line for split in ("train", "valid", "test") for line in text[split]]
     assert [line.replace(" ,", ",")[:-2] for line in everything] == [line[:-1] for line in pairs]
     assert {line[-2:] for line in everything} <= {" .", " ?"}
-    (file,) = (tmp_path / "labelled").iterdir()
+    (file,) = (tmp_path / "new/labelled").iterdir()
     examples = [parse_example(line) for line in file.read_text().splitlines()]
     assert [sentence for _, _, sentence in examples] == everything
     assert len({label for _, label, _ in examples}) > 2
