@@ -167,14 +167,13 @@ def _prune(args: argparse.Namespace, ranking: pruning.Ranking, source: Source) -
     (path,) = args.checkpoints
     _check_output(args, path, source)
     model = pruning.open_prunable(path, source, cpu=args.cpu)
-    if args.remove:
-        model.check_removable()
     given, wanted = ("--share", args.share) if args.heads is None else ("--heads", args.heads)
     count = pruning.count_of(model.sites, f"{given} {wanted}", wanted, keep_one=args.keep_one)
+    group = model.removal_group(count) if args.remove else None
     (name,) = short_names([named_file(path)])
     score = (model, ranking.subset, args.max_tokens, name)
     before = pruning.token_loss(*score)
-    heads = list(pruning.removals(model, count, ranking, name))
+    heads = list(pruning.removals(model, count, ranking, name, group))
     after = pruning.token_loss(*score)
     note = model.save_pruned(heads, args.output, remove=args.remove)
     total = len(heads_in(model.sites))

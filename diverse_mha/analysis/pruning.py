@@ -2,7 +2,8 @@
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -75,7 +76,12 @@ class Ranking:
     keep_one: bool = False  # keep one head or more in every module
 
 
-def removals(model: AnyAdapter, count: int, ranking: Ranking, label: str = "") -> Iterator[Head]:
+Unit = tuple[Head, ...]  # heads of a module that are removed together
+
+
+def removals(
+    model: AnyAdapter, count: int, ranking: Ranking, label: str = "", group: int | None = None
+) -> Iterator[Head]:
     """Zero heads of a model one by one, in the order of the ranking.
 
     Args:
@@ -83,21 +89,52 @@ def removals(model: AnyAdapter, count: int, ranking: Ranking, label: str = "") -
         count: number of heads to remove.
         ranking: how heads are ranked.
         label: name of the model in the progress bar.
+        group: remove so many neighbouring heads together, ranked by the sum of their values, and as
+            many from every module; None: remove any heads.
 
     Yields:
         Each removed head.
     """
-    remaining = heads_in(model.sites)
+    remaining, size = _units(model.sites, group or 1), group or 1
     for step in range(ranking.steps):
-        portion = count * (step + 1) // ranking.steps - count * step // ranking.steps
+        units = count // size
+        portion = units * (step + 1) // ranking.steps - units * step // ranking.steps
         if not portion:
             continue
-        values, pairs = _rank(model, ranking, label)
+        value_of, similar = _rank(model, ranking, label)
+        values = {unit: sum(value_of[head] for head in unit) for unit in remaining}
+        pairs = _pairs(remaining, similar)
         for _ in range(portion):
-            head = _next(remaining, values, pairs, ranking.keep_one)
-            remaining.remove(head)
-            model.zero(head)
-            yield head
+            free = _even(remaining) if group else remaining
+            unit = _next(free, values, pairs, ranking.keep_one)
+            remaining.remove(unit)
+            for head in unit:
+                model.zero(head)
+                yield head
+
+
+def _units(sites: Iterable[Site], size: int) -> list[Unit]:
+    """Return the heads of all modules in groups of neighbours."""
+    modules = [heads_in([site]) for site in sites]
+    return [tuple(own[n : n + size]) for own in modules for n in range(0, len(own), size)]
+
+
+def _even(remaining: list[Unit]) -> list[Unit]:
+    """Return the units of the modules that have most units left."""
+    left = Counter(unit[0][:2] for unit in remaining)
+    return [unit for unit in remaining if left[unit[0][:2]] == max(left.values())]
+
+
+def _pairs(
+    units: list[Unit], similar: dict[tuple[Head, Head], float]
+) -> dict[tuple[Unit, Unit], float]:
+    """Return the mean similarity of the heads of two units, for all pairs of units."""
+    unit_of = {head: unit for unit in units for head in unit}
+    found: dict[tuple[Unit, Unit], list[float]] = {}
+    for (one, two), value in similar.items():
+        if one in unit_of and two in unit_of and unit_of[one] != unit_of[two]:
+            found.setdefault((unit_of[one], unit_of[two]), []).append(value)
+    return {pair: mean(values) for pair, values in found.items()}
 
 
 def _rank(
@@ -137,14 +174,18 @@ def _similar(model: AnyAdapter, selection: Selection, label: str) -> dict[tuple[
 
 
 def _next(
-    remaining: list[Head], values: dict[Head, float], pairs: dict[tuple, float], keep_one: bool
-) -> Head:
-    """Return the weakest head of the most similar pair or, if there are no pairs, of all heads."""
-    remaining_pairs = [(one, two) for one, two in pairs if one in remaining and two in remaining]
+    remaining: list[Unit],
+    values: dict[Unit, float],
+    pairs: dict[tuple[Unit, Unit], float],
+    keep_one: bool,
+) -> Unit:
+    """Return the weakest unit of the most similar pair or, if there are no pairs, of all units."""
+    there = {*remaining}
+    remaining_pairs = [(one, two) for one, two in pairs if one in there and two in there]
     if remaining_pairs:
         return min(max(remaining_pairs, key=pairs.__getitem__), key=values.__getitem__)
-    modules = [head[:2] for head in remaining]
-    free = [head for head in remaining if not keep_one or modules.count(head[:2]) > 1]
+    modules = Counter(unit[0][:2] for unit in remaining)
+    free = [unit for unit in remaining if not keep_one or modules[unit[0][:2]] > 1]
     return min(free, key=values.__getitem__)
 
 

@@ -198,7 +198,7 @@ class FairseqAdapter:
         """Raise ``UserError`` unless the model's aggregation is linear."""
         pruned.check_prunable(self.loaded)
 
-    def check_removable(self) -> None:
+    def removal_group(self, count: int) -> None:
         """Raise ``UserError`` if a method makes heads depend on each other."""
         pruned.check_removable(self.loaded)
 

@@ -115,8 +115,15 @@ class Adapter(Protocol[Batch, OwnSite]):
         """Write the model without ``heads``, which are zeroed already; return a note, or ""."""
         ...
 
-    def check_removable(self) -> None:
-        """Raise ``UserError`` unless ``save_pruned`` can remove parameters."""
+    def removal_group(self, count: int) -> int | None:
+        """Return how ``save_pruned`` can remove the parameters of ``count`` heads.
+
+        None: any heads. A number: so many neighbouring heads together, as many from every module.
+
+        Raises:
+            UserError: it cannot.
+        """
+        ...
 
     def bleu(self, heads: list[Head], subset: str, *, cpu: bool) -> float:
         """Return sacreBLEU of a split without ``heads``, which are zeroed already."""

@@ -5,7 +5,6 @@ for ``analyze``, ``prune``, ``align`` and ``diverse_mha.load``. The model's atte
 function of ``hub/attention.py`` during a measurement, and its own one otherwise.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -23,7 +22,7 @@ from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.attention.sites import Encoded, Head, HeadNumbers, Sentences
 from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.progress import with_progress
-from diverse_mha.hub import attention, fsmt
+from diverse_mha.hub import attention, fsmt, pruned
 from diverse_mha.hub.states import IGNORED, Recorder
 from diverse_mha.hub.texts import (
     BLOCK,
@@ -38,7 +37,6 @@ from diverse_mha.hub.texts import (
 )
 
 SUPPORTED = "Marian, FSMT, M2M100, BART, T5, BERT, GPT-2, Llama and others with attn_implementation"
-RECORD = "pruned_heads.json"  # written beside a pruned model
 #: Models whose position table begins after the padding token.
 _OFFSET = ("roberta", "camembert", "mpnet", "data2vec-text")
 Change = Callable[[Tensor], Tensor]
@@ -122,6 +120,7 @@ class HubAdapter:
         if any(attention.has_terms(one.module) for one in self._found):
             raise UserError(f"{self.path}: has terms; close() these terms first")
         attention.implementation(self.path, model.config)
+        self._record = pruned.Record(self.path)
         self.sites = self._probe()
         self.components = tuple(dict.fromkeys(site.component for site in self.sites))
         self.reader = self._reader(block)
@@ -161,8 +160,8 @@ class HubAdapter:
         counts: dict[str, int] = {name: 0 for name in COMPONENTS}
         for component, module, heads in collector.modules:
             counts[component] += 1
-            numbers, projection = HeadNumbers.unpruned(heads), projections.get(module)
-            place = _place(names[module])
+            numbers = self._record.numbers(component, counts[component], heads)
+            projection, place = projections.get(module), _place(names[module])
             sites.append(HubSite(component, counts[component], numbers, module, *place, projection))
         return sorted(sites, key=lambda site: (COMPONENTS.index(site.component), site.number))
 
@@ -412,42 +411,71 @@ class HubAdapter:
                     "projection, in which heads could be zeroed"
                 )
 
-    def check_removable(self) -> None:
-        """Raise ``UserError``: configs have one number of heads for all layers."""
-        raise UserError(
-            Option("remove", True),
-            f": {type(self.model.config).__name__} has one number of heads for all layers, so "
-            f"transformers could not load {self.path} without some; leave out ",
-            Option("remove"), ": then pruned heads are set to zero",
-        )  # fmt: skip
+    def removal_group(self, count: int) -> int:
+        """Return how many neighbouring heads are removed together, as many from every layer.
+
+        Raises:
+            UserError: transformers could not load the model without ``count`` heads.
+        """
+        removal, layers = self._removal(), len(self.sites)
+        if not removal.counts:
+            raise UserError(
+                Option("remove", True),
+                ": needs a model whose config allows fewer heads of the same size, such as Llama, "
+                f"Mistral, Qwen or Gemma; {self.architecture} is none; leave out ",
+                Option("remove"), ": then pruned heads are set to zero",
+            )  # fmt: skip
+        if count not in [n * layers for n in removal.counts]:
+            possible = ", ".join(str(n * layers) for n in removal.counts)
+            raise UserError(
+                Option("remove", True),
+                f": {type(self.model.config).__name__} has one number of heads for all layers, so "
+                f"{self.path} can lose {possible} heads, not {count}; give one of these, such as ",
+                Option("heads", removal.counts[0] * layers),
+            )
+        return removal.group
+
+    def _removal(self) -> pruned.Removal:
+        modules = [site.module for site in self.sites]
+        return pruned.Removal(self.model, modules, [len(site.numbers.kept) for site in self.sites])
 
     @torch.no_grad()
     def zero(self, head: Head) -> None:
         """Zero a head's columns of the output projection."""
         (site,) = (site for site in self.sites if site[:2] == head[:2])
-        weight = site.projection.weight
+        weight, kept = site.projection.weight, site.numbers.kept
         columns = weight.T if isinstance(site.projection, Conv1D) else weight
-        columns.unflatten(1, (site.numbers.total, -1))[:, head.head - 1] = 0
+        columns.unflatten(1, (len(kept), -1))[:, kept.index(head.head)] = 0
 
     @_no_progress_bars()
     def save_pruned(self, heads: list[Head], output: str | Path, *, remove: bool) -> str:
-        """Write a folder with the model, in which ``heads`` are zero, and its tokenizer."""
-        before, record = [], Path(self.path) / RECORD
-        if record.is_file():
-            before = json.loads(record.read_text(encoding="utf-8"))["pruned_heads"]
-        dtype, saved = self.model.dtype, getattr(self.model, "saved_dtype", self.model.dtype)
-        self.model.to(saved).save_pretrained(output)
-        self.model.to(dtype)
+        """Write a folder with the model, whose ``heads`` are zero already, and its tokenizer."""
+        model, dtype, sites = self.model, self.model.dtype, self.sites
+        model.to(getattr(model, "saved_dtype", dtype))
+        if remove:
+            sites = [site._replace(numbers=_without(site, heads)) for site in sites]
+            kept = {
+                site.module: [site.numbers.kept.index(n) for n in left.numbers.kept]
+                for site, left in zip(self.sites, sites, strict=True)
+            }
+            self._removal().save(kept, output)
+        else:
+            model.save_pretrained(output)
+        model.to(dtype)
         self.tokenizer.save_pretrained(output)
-        now = [text for text in map(str, heads) if text not in before]
-        content = {"made_by": "prune", "pruned_heads": [*before, *now]}
-        Path(output, RECORD).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        self._record.write(output, sites, heads)
         return ""
 
     def bleu(self, heads: list[Head], subset: str, *, cpu: bool) -> float:
         """Raise ``UserError``: not implemented."""
         why = ": is for checkpoints of fairseq; give "
         raise UserError(Option("score", "bleu"), why, Option("score", "nll"))
+
+
+def _without(site: HubSite, heads: list[Head]) -> HeadNumbers:
+    """Return the numbers of a module's heads after the removal of ``heads``."""
+    left = tuple(n for n in site.numbers.kept if Head(*site[:2], n) not in heads)
+    return HeadNumbers(left, site.numbers.total)
 
 
 def _place(name: str) -> tuple[str, int]:

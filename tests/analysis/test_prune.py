@@ -19,8 +19,8 @@ from diverse_mha.evaluation.models import open_models
 
 
 def test_less_important_head_of_the_most_similar_pair_is_pruned():
-    one, two, three = (Head("encoder", 1, n) for n in (1, 2, 3))
-    other = Head("cross", 1, 1)
+    one, two, three = ((Head("encoder", 1, n),) for n in (1, 2, 3))
+    other = (Head("cross", 1, 1),)
     values = {one: 0.3, two: 0.2, three: 0.1, other: 0.01}
     pairs = {(one, two): 0.9, (one, three): 0.5, (two, three): 0.6}
     left, gone = [one, two, three, other], []
