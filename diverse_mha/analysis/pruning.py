@@ -281,6 +281,8 @@ class Scored(NamedTuple):
 def _scored(curve: Curve, ranking: Ranking, path: str, name: str) -> Scored:
     """Score a checkpoint at each share."""
     model = open_prunable(path, curve.source, cpu=curve.cpu)
+    if curve.score == "bleu":
+        model.check_translates()
     counts = [
         count_of(model.sites, f"--curve {share:g}", share, keep_one=ranking.keep_one)
         for share in curve.shares

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from diverse_mha.attention import HeadStates, Wanted
 from diverse_mha.attention.sites import Encoded, Head, Sentences
-from diverse_mha.common.errors import UserError
+from diverse_mha.common.errors import Option, UserError
 from diverse_mha.corpora.prepared import preparation, read_side
 from diverse_mha.evaluation import pruned
 from diverse_mha.evaluation.ablation import (
@@ -212,6 +212,12 @@ class FairseqAdapter:
         write_state(make(self.path, self.loaded, heads), output)
         option = pruned.pruned_option(self.loaded, heads) if remove else ""
         return f"to continue training, add --pruned-heads '{option}'" if option else ""
+
+    def check_translates(self) -> None:
+        """Raise ``UserError`` for language models and classifiers."""
+        if not hasattr(self.loaded.task, "src_dict"):
+            why = f": {self.loaded.path} does not translate; give "
+            raise UserError(Option("score", "bleu"), why, Option("score", "nll"))
 
     def bleu(self, heads: list[Head], subset: str, *, cpu: bool) -> float:
         """Return sacreBLEU of the pruned checkpoint by ``diverse-mha evaluate``."""

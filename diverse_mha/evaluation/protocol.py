@@ -125,6 +125,9 @@ class Adapter(Protocol[Batch, OwnSite]):
         """
         ...
 
+    def check_translates(self) -> None:
+        """Raise ``UserError`` unless ``bleu`` can translate and score."""
+
     def bleu(self, heads: list[Head], subset: str, *, cpu: bool) -> float:
         """Return sacreBLEU of a split without ``heads``, which are zeroed already."""
         ...

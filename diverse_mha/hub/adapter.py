@@ -22,7 +22,8 @@ from diverse_mha.attention.core import COMPONENTS
 from diverse_mha.attention.sites import Encoded, Head, HeadNumbers, Sentences
 from diverse_mha.common.errors import Option, UserError
 from diverse_mha.common.progress import with_progress
-from diverse_mha.hub import attention, fsmt, pruned
+from diverse_mha.corpora.text import read_lines
+from diverse_mha.hub import attention, fsmt, pruned, search
 from diverse_mha.hub.states import IGNORED, Recorder
 from diverse_mha.hub.texts import (
     BLOCK,
@@ -37,6 +38,7 @@ from diverse_mha.hub.texts import (
 )
 
 SUPPORTED = "Marian, FSMT, M2M100, BART, T5, BERT, GPT-2, Llama and others with attn_implementation"
+TOKENS = 4000  # tokens of the source that are translated at once, over all beams
 #: Models whose position table begins after the padding token.
 _OFFSET = ("roberta", "camembert", "mpnet", "data2vec-text")
 Change = Callable[[Tensor], Tensor]
@@ -377,30 +379,13 @@ class HubAdapter:
                     f"{self.reader.longest:,}; shorten it"
                 )
         if self._is_pair and target is None:
-            examples = self._translated(examples, beam)
+            rows = search.translate(self.model, self.reader, examples, num_beams=beam)
+            pairs = zip(examples, rows, strict=True)
+            examples = [one._replace(target=row) for one, row in pairs]
         rows = [self.reader.predicted(one) for one in examples]
         predicted = [row for row in rows if row is not None]
         source = [one.source for one in examples]
         return Encoded(self.make_batch(examples), source, predicted or None)
-
-    @torch.no_grad()
-    def _translated(self, examples: list[Example], beam: int) -> list[Example]:
-        """Return sentences with the model's own translations, which end with eos."""
-        source = self.reader.padded([one.source for one in examples], self.reader.pad)
-        lengths = torch.tensor([[len(one.source)] for one in examples])
-        real = (torch.arange(source.size(1)) < lengths).long()
-        most = min(2 * source.size(1) + 50, self.reader.longest - 1)
-        device, first = self.model.device, self.reader.language_code()
-        found = self.model.generate(
-            input_ids=source.to(device), attention_mask=real.to(device), num_beams=beam,
-            do_sample=False, max_new_tokens=most,
-            **({} if first is None else {"forced_bos_token_id": first}),
-        )  # fmt: skip
-        end, translated = self.model.config.eos_token_id, []
-        for one, row in zip(examples, found.cpu()[:, 1:], strict=True):
-            stops = (row == end).nonzero().flatten()
-            translated.append(one._replace(target=row[: int(stops[0]) + 1 if len(stops) else None]))
-        return translated
 
     def check_prunable(self) -> None:
         """Raise ``UserError`` unless every module has an output projection."""
@@ -466,10 +451,30 @@ class HubAdapter:
         self._record.write(output, sites, heads)
         return ""
 
+    def check_translates(self) -> None:
+        """Raise ``UserError`` unless the model translates, and sacreBLEU can score that."""
+        if not self._is_pair:
+            why = f": {self.architecture} does not translate; give "
+            raise UserError(Option("score", "bleu"), why, Option("score", "nll"))
+        search.scorer(self.tokenizer)
+
     def bleu(self, heads: list[Head], subset: str, *, cpu: bool) -> float:
-        """Raise ``UserError``: not implemented."""
-        why = ": is for checkpoints of fairseq; give "
-        raise UserError(Option("score", "bleu"), why, Option("score", "nll"))
+        """Return sacreBLEU of a split without ``heads``, which are zeroed already.
+
+        Beam size and length penalty are those of the folder's generation config. Lines that the
+        model cannot read are not scored.
+        """
+        target = self.texts[subset].target
+        assert target is not None  # as examples() checks
+        lines, rows = list(read_lines(Path(target))), {}
+        beams = self.model.generation_config.num_beams or 1
+        batches = HubBatches(self, self.examples(subset), TOKENS // beams, "").groups
+        for batch in with_progress(batches, f"translating {subset}", "batches"):
+            found = search.translate(self.model, self.reader, batch)
+            rows |= {one.number: row for one, row in zip(batch, found, strict=True)}
+        references = [lines[number] for number in rows]
+        code = self.reader.language_code()
+        return search.bleu(self.tokenizer, code, rows.values(), references)
 
 
 def _without(site: HubSite, heads: list[Head]) -> HeadNumbers:
@@ -490,20 +495,20 @@ class HubBatches:
 
     def __init__(self, adapter: HubAdapter, examples: list[Example], max_tokens: int, label: str):
         self._adapter, self._label = adapter, label
-        self._groups: list[list[Example]] = []
+        self.groups: list[list[Example]] = []
         ordered = sorted(examples, key=lambda one: (one.size, len(one.source)))
         for one in ordered:
-            last = self._groups[-1] if self._groups else None
+            last = self.groups[-1] if self.groups else None
             if last is not None and (len(last) + 1) * one.size <= max_tokens:
                 last.append(one)
             else:
-                self._groups.append([one])
+                self.groups.append([one])
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return len(self.groups)
 
     def __iter__(self) -> Iterator[Batch]:
-        groups = self._groups
+        groups = self.groups
         shown = with_progress(groups, self._label, "batches") if self._label else groups
         return (self._adapter.make_batch(group) for group in shown)
 

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from sacrebleu import corpus_bleu
 
 import diverse_mha
 from diverse_mha.analysis.sites import MEASURES
 from diverse_mha.cli import run
 from diverse_mha.common.errors import UserError
+from diverse_mha.hub import search
 from diverse_mha.hub.adapter import HubAdapter, open_folders
 from diverse_mha.hub.texts import Text
 from tests.hub import folders
@@ -147,7 +149,7 @@ def test_pruned_heads_are_zero_in_a_folder_that_transformers_loads(models, files
     with pytest.raises(UserError, match="--output .*: is read by this command"):
         command("prune", source, *given(files), "--heads", 1, "--output", source)
     for more, message in (
-        (("--heads", 1, "--remove"), "--remove: MarianConfig has one number of heads"),
+        (("--heads", 1, "--remove"), "--remove: needs .* MarianMTModel is none"),
         (("--curve", "0,1"), "--curve: give text to score too, --score-text FILE"),
         (("--heads", 1, "--subset", "test"), "--subset test has no effect with --text"),
     ):
@@ -171,6 +173,37 @@ def test_a_curve_scores_other_text(models, files, tmp_path, capsys):
     found = adapter.losses(batch)
     loss = float(found.losses.sum() / found.counts.sum()) / np.log(2)
     assert float(rows[0]["nll"]) == pytest.approx(loss, rel=1e-6)
+
+
+@pytest.mark.integration
+def test_bleu_of_a_curve_is_that_of_translations_by_transformers_alone(models, files, tmp_path):
+    folder = tmp_path / "marian"
+    model = folders.build("marian")
+    model.generation_config.update(max_length=12, num_beams=2, length_penalty=0.6)
+    model.save_pretrained(folder)
+    folders.tokenizer().save_pretrained(folder)
+    tokenizer, lines = folders.tokenizer(), files[0].read_text().splitlines()
+
+    def translate(path):
+        model = transformers.AutoModelForSeq2SeqLM.from_pretrained(path)
+        rows = [model.generate(**tokenizer(line, return_tensors="pt"))[0] for line in lines]
+        return tokenizer.batch_decode(rows, skip_special_tokens=True)
+
+    references = tmp_path / "references"
+    references.write_text("".join(f"{line}\n" for line in translate(folder)))
+    words = ("--by", "random", "--score", "bleu", "--score-text", files[0], "--score-target")
+    command("prune", folder, *given(files), "--curve", "0,0.1", *words, references,
+            "--output", tmp_path / "curve")  # fmt: skip
+    with open(tmp_path / "curve/curve.csv", newline="") as file:
+        found = [float(row["bleu"]) for row in csv.DictReader(file)]
+    command("prune", folder, *given(files), "--share", 0.1, "--by", "random", "--output",
+            tmp_path / "pruned")  # fmt: skip
+    expected = corpus_bleu(translate(tmp_path / "pruned"), [references.read_text().splitlines()])
+    assert found[0] == pytest.approx(100) and found[1] == pytest.approx(expected.score)
+    assert 1 < found[1] < 99
+    with pytest.raises(UserError, match="GPT2LMHeadModel does not translate; give --score nll"):
+        command("prune", models("gpt2"), "--text", files[0], "--curve", "0.5", *words[2:6],
+                "--output", tmp_path / "x")  # fmt: skip
 
 
 def test_load_takes_folders_and_models(models):
@@ -251,6 +284,9 @@ def test_multilingual_models_translate_into_the_tokenizers_language(tmp_path):
     assert run.source_tokens[0][0] == "__de__" and run.target_tokens[0][0] == "__en__"
     forced = model.run(["ein Haus ."], ["a house ."], states=("weights",))
     assert forced.target_tokens[0][0] == "__en__"
+    tokenizer, code = model.adapter.tokenizer, model.adapter.reader.language_code()
+    (ids,) = model.adapter.reader.ids(["a house at the lake ."], text_target=True)
+    assert search.bleu(tokenizer, code, [ids], ["a house at the lake ."]) == pytest.approx(100)
     model = diverse_mha.load(folders.save_m2m100(tmp_path / "none", src_lang="de"), cpu=True)
     with pytest.raises(UserError, match="set its src_lang and tgt_lang"):
         model.run(["ein Haus ."], ["a house ."])
