@@ -111,7 +111,7 @@ def read_pipeline(
         words += ["--context-window", str(window)] if window else []
     return Pipeline(
         kind=kind,
-        prepare=tuple(shlex.split(scoring.get("prepare") or "")),
+        prepare=_words(scoring.get("prepare"), name),
         average=scoring.get("average") or Pipeline.average,
         average_by=scoring.get("average_by") or Pipeline.average_by,
         score=score,
@@ -149,6 +149,16 @@ def _search(settings: Mapping[str, object]) -> dict:
     """Return the group ``generation``."""
     search = settings.get("generation")
     return dict(search) if isinstance(search, Mapping) else {}
+
+
+def _words(prepare: object, name: object) -> tuple[str, ...]:
+    """Return a script of data-prep and its options, given as text or as a list."""
+    if isinstance(prepare, list | tuple):
+        return tuple(map(str, prepare))
+    try:
+        return tuple(shlex.split(str(prepare or "")))
+    except ValueError as error:
+        raise UserError(f"{name}: scoring.prepare={prepare}: {error}; correct it") from None
 
 
 def _number(search: Mapping, key: str, name: object) -> float:

@@ -81,6 +81,10 @@ SHORTER = [
         r"^bash scripts/run\.sh (?!.*--print)",
         f"optimization.max_update={UPDATES} ++generation.max_len_b=10 --from archives",
     ),
+    (
+        r"^bash scripts/run\.sh multi30k_small (?!.*--print)",
+        "'scoring.prepare=prepare-multi30k.sh --merges 150'",  # as WORLD prepares it
+    ),
     (r"^fairseq-train", OWN_OPTIONS),
     (r"^bash scripts/test\.sh .", "--collect-only -q"),
     (r"^diverse-mha analyze .*--output", "--layers last --measures cka"),  # fewer figures
@@ -115,13 +119,19 @@ SETTINGS = [(r"^bash scripts/quickstart\.sh", f"QUICKSTART_UPDATES={UPDATES}")]
 
 # Data and models that are made once, in this order, for the pages that require them.
 TOY = "bash scripts/train.sh --config configs/multi30k_small.yaml checkpoint.save_dir=runs"
+EVALUATED = [  # reproduce gives the file of translations this name
+    "bash scripts/evaluate.sh {run}/checkpoint_best.pt data/multi30k/bin --max-len-b 10",
+    "cp {run}/checkpoint_best.test.hyp.detok {run}/test.hyp.detok",
+]
+SEEDS = range(2, 10)
 WORLD = {
     "data/multi30k": ["bash data-prep/prepare-multi30k.sh"],
-    "runs/toy": [
-        f"{TOY}/toy",
-        "bash scripts/evaluate.sh runs/toy/checkpoint_best.pt data/multi30k/bin --max-len-b 10",
-        # reproduce gives the file this name
-        "cp runs/toy/checkpoint_best.test.hyp.detok runs/toy/test.hyp.detok",
+    "runs/toy": [f"{TOY}/toy", *(text.format(run="runs/toy") for text in EVALUATED)],
+    # compare refuses copies of a run
+    "runs/seeds": [
+        text.format(run=f"runs/seeds/{seed}")
+        for seed in SEEDS
+        for text in (f"{TOY}/seeds/{seed} common.seed={seed}", *EVALUATED)
     ],
     "runs/hub": [
         "mkdir -p runs/hub",
@@ -173,15 +183,20 @@ GIVEN = {
         "runs/multi30k_small/baseline": "runs/toy",
     },
     "docs/reproduce.md": MULTI30K
-    | dict.fromkeys(
-        [f"runs/{run}" for run in ("A", "B", "output1", "output2", "output3")]
-        + [
-            f"runs/multi30k_small/{name}{seed}"
-            for name in ("baseline", "hsic")
-            for seed in ("", "-seed2")
-        ],
-        "runs/toy",
-    ),
+    | {
+        f"runs/{run}": f"runs/seeds/{seed}"
+        for seed, run in zip(
+            SEEDS,
+            [
+                *(f"multi30k_small/{name}" for name in ("baseline", "baseline-seed2")),
+                *(f"multi30k_small/{name}" for name in ("hsic", "hsic-seed2")),
+                *("output1", "output2", "output3"),
+                "A",
+            ],
+            strict=True,
+        )
+    }
+    | {"runs/B": "runs/toy"},
     "docs/performance.md": MULTI30K | {"runs/toy": "runs/toy"},
     "results/details.md": {"published": "published"},
 }

@@ -18,6 +18,8 @@ def test_preparation_averaging_search_and_score_are_read_from_a_recipe():
     arguments = ("--max-len-a", "1.2", "--sampling", "--compound-split")
     assert found.evaluate == arguments
     assert found.options == ("--beam", "4", "--lenpen", "0.6", *arguments)
+    words = ["prepare-x.sh", "--merges", 5]  # as a list, which YAML has, too
+    assert read_pipeline(there | {"scoring": {"prepare": words}}).prepare == found.prepare
     model = {"task": {"_name": "exact_language_modeling"}, "eval_lm": {"context_window": 96}}
     assert read_pipeline(model).options == ("--context-window", "96")
 
@@ -29,7 +31,14 @@ def test_older_checkpoints_have_the_former_defaults():
 
 
 @pytest.mark.parametrize(
-    "scoring", [{"averages": 2}, {"score": "ter"}, {"average": -1}, {"average_by": "hour"}]
+    "scoring",
+    [
+        {"averages": 2},
+        {"score": "ter"},
+        {"average": -1},
+        {"average_by": "hour"},
+        {"prepare": "prepare-x.sh --like 'a"},
+    ],
 )
 def test_wrong_settings_are_refused_in_one_line(scoring):
     with pytest.raises(UserError, match=rf"mine: scoring.*{next(iter(scoring))}.*; \w+"):
