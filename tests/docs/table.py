@@ -34,6 +34,7 @@ PLACEHOLDERS = {
     "README.md": HUB | {"DATA ...": "data/multi30k/bin"},
     "docs/hub-heads.md": HUB | {"> alignments": "> runs/alignments"},
     "docs/coming-from.md": {"DATA ...": "data/multi30k/bin"},
+    "docs/recipes.md": {"mine.yaml": "runs/mine.yaml"},
     # The stand-in for the demo corpus has no gold alignments.
     "docs/align.md": {"--gold data/demo/raw/valid.align": "--max-tokens 2000"},
     "docs/classification.md": {
